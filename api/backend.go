@@ -1,0 +1,41 @@
+package api
+
+import "context"
+
+// Backend is everything that Handler shows. Its methods are called by many goroutines at a time; an *Error that they
+// return is shown as it is, any other error as "internal".
+type Backend interface {
+	StatusReader
+	LaneReader
+	GapReader
+	Translator
+	Readiness
+}
+
+// StatusReader tells the links, in the order of the configuration.
+type StatusReader interface {
+	Links(ctx context.Context) ([]Link, error)
+}
+
+// LaneReader tells the lanes of a link ordered by topic and partition, or one of them. A link or lane that does not
+// exist is a NotFound error.
+type LaneReader interface {
+	Lanes(ctx context.Context, link string) ([]Lane, error)
+	Lane(ctx context.Context, link, topic string, partition int32) (LaneDetail, error)
+}
+
+// GapReader tells the gap ledger of a link, oldest first.
+type GapReader interface {
+	Gaps(ctx context.Context, link string) ([]Gap, error)
+}
+
+// Translator translates offsets of a link, one answer for each position and in the same order. A position that has no
+// answer is OffsetUnknown, not an error.
+type Translator interface {
+	Translate(ctx context.Context, link string, req TranslateRequest) ([]Offset, error)
+}
+
+// Readiness says whether this instance does its work: nil, or what it waits for.
+type Readiness interface {
+	Ready(ctx context.Context) error
+}

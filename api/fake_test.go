@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"lockstep/internal/model"
+)
+
+// fakeBackend answers from what it holds; err, when set, is the answer to everything.
+type fakeBackend struct {
+	links    []Link
+	lanes    []Lane
+	gaps     []Gap
+	notReady error
+	err      error
+}
+
+var since = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+
+func newFake() *fakeBackend {
+	lanes := []Lane{
+		NewLane(model.LaneStatus{
+			Lane: model.Lane{Link: "dr", Topic: "orders", Partition: 0}, DstTopic: "orders", State: model.StateCopying, Since: since,
+			Term: 7, Opening: 3, Cursor: model.Cursor{Src: 12345, Dst: 12339, Count: 12339},
+			SrcStart: 0, SrcStable: 12357, SrcEnd: 12360, DstEnd: 12339, Records: 500, Bytes: 64000, LagSeconds: 0.40049,
+		}),
+		NewLane(model.LaneStatus{
+			Lane: model.Lane{Link: "dr", Topic: "orders", Partition: 3}, DstTopic: "orders", State: model.StateStopped,
+			Reason: model.ReasonTooLarge, Detail: "record at 17 takes 2000000 bytes, the target accepts 1048588", Since: since,
+			Remedy: "lockstep lanes retry dr:orders/3", Term: 7, Opening: 1, Cursor: model.Cursor{Src: 17, Dst: 17, Count: 17},
+			SrcStart: -1, SrcStable: -1, SrcEnd: -1, DstEnd: -1,
+		}),
+	}
+	state, counts, rpo := Summarize(lanes)
+	return &fakeBackend{
+		lanes: lanes,
+		links: []Link{{
+			Name: "dr", Source: "primary", Target: "backup", State: state, SafeToFailOver: SafetyUnknown(), RPO: rpo,
+			Owner: "c1f0", Term: 7, Seal: "direct", Lanes: counts,
+		}},
+		gaps: []Gap{NewGap(model.Gap{
+			Lane: model.Lane{Link: "dr", Topic: "orders", Partition: 0}, From: 100, To: 140, Reason: "gap", At: since,
+		})},
+	}
+}
+
+func (f *fakeBackend) Links(context.Context) ([]Link, error) { return f.links, f.err }
+
+func (f *fakeBackend) Lanes(_ context.Context, link string) ([]Lane, error) {
+	if f.err != nil || link == "empty" {
+		return nil, f.err
+	}
+	if _, err := findLink(f.links, link); err != nil {
+		return nil, err
+	}
+	return f.lanes, nil
+}
+
+func (f *fakeBackend) Lane(ctx context.Context, link, topic string, partition int32) (LaneDetail, error) {
+	lanes, err := f.Lanes(ctx, link)
+	if err != nil {
+		return LaneDetail{}, err
+	}
+	for _, l := range lanes {
+		if l.Topic == topic && l.Partition == partition {
+			return LaneDetail{
+				Lane: l, SourceTopicID: "01", TargetTopicID: "02", SourceLeaderEpoch: 5, Count: 12339, Spans: 2, Gaps: f.gaps,
+			}, nil
+		}
+	}
+	return LaneDetail{}, NotFound("lockstep lanes list", "link %q has no lane %s/%d", link, topic, partition)
+}
+
+func (f *fakeBackend) Gaps(_ context.Context, link string) ([]Gap, error) {
+	if f.err != nil || link == "empty" {
+		return nil, f.err
+	}
+	_, err := findLink(f.links, link)
+	return f.gaps, err
+}
+
+// Translate knows two lanes' worth of answers: partition 0 is six offsets shifted, every other partition is unknown.
+func (f *fakeBackend) Translate(_ context.Context, link string, req TranslateRequest) ([]Offset, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	out := make([]Offset, 0, len(req.Offsets))
+	for _, p := range req.Offsets {
+		o := Offset{Link: link, Topic: p.Topic, Partition: p.Partition, TargetTopic: p.Topic, State: OffsetExact}
+		src, dst := p.Offset, p.Offset-6
+		if req.Reverse {
+			src, dst = p.Offset+6, p.Offset
+		}
+		o.SourceOffset, o.TargetOffset = &src, &dst
+		if p.Partition != 0 {
+			o.TargetOffset, o.State = nil, OffsetUnknown
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+func (f *fakeBackend) Ready(context.Context) error { return f.notReady }

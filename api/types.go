@@ -1,0 +1,199 @@
+package api
+
+import "time"
+
+// Schema is the version of every JSON answer. It grows when a field changes its meaning or goes away; new fields do
+// not change it.
+const Schema = 1
+
+// Status is the answer of GET /api/v1/status.
+type Status struct {
+	Schema int    `json:"schema"`
+	Links  []Link `json:"links"`
+}
+
+// LinkStatus is the answer of GET /api/v1/links/{link}.
+type LinkStatus struct {
+	Schema int  `json:"schema"`
+	Link   Link `json:"link"`
+}
+
+// Link is one link's summary.
+type Link struct {
+	Name           string `json:"name"`
+	Source         string `json:"source"`
+	Target         string `json:"target"`
+	State          string `json:"state"` // a LinkState… word
+	SafeToFailOver Safety `json:"safe_to_fail_over"`
+	RPO            RPO    `json:"rpo"`
+	Owner          string `json:"owner"`
+	Term           uint64 `json:"term"`
+	Seal           string `json:"seal"` // "direct", "transaction", "none" or "unknown"
+	Lanes          Counts `json:"lanes"`
+}
+
+// The states of a link, the worst of its lanes first.
+const (
+	LinkStateStopped  = "stopped"  // every lane waits for an operator, or another instance owns the link
+	LinkStateDegraded = "degraded" // some lanes wait for an operator, the others copy
+	LinkStateRetrying = "retrying" // a lane makes no progress because of a fault that is expected to pass
+	LinkStateOpening  = "opening"  // a lane's position is being established, or no lane is known yet
+	LinkStateCopying  = "copying"  // every lane copies, or would if there were records
+	LinkStateClosed   = "closed"   // every lane ended cleanly
+	LinkStateNotOwned = "not_owned"
+)
+
+// Safety answers "may I fail over now": "yes", "no" or "unknown", and why it is not "yes".
+type Safety struct {
+	Answer  string   `json:"answer"`
+	Because []string `json:"because"`
+}
+
+// SafetyUnknown is the answer of a release that cannot fail over: it does not judge what it cannot do.
+func SafetyUnknown() Safety {
+	return Safety{Answer: "unknown", Because: []string{"failover is not part of this release"}}
+}
+
+// RPO is what would be missing on the target if the source were gone now: source offsets not copied yet, and for how
+// long the oldest of them has waited. A figure that is not known is null. UnknownLanes counts the lanes that
+// the figures leave out because the source has not told their end.
+type RPO struct {
+	Records      *int64   `json:"records"`
+	Seconds      *float64 `json:"seconds"`
+	UnknownLanes int      `json:"unknown_lanes,omitempty"`
+}
+
+// Counts says how many things there are and in which state. A stopped lane counts under its reason.
+type Counts struct {
+	Total   int            `json:"total"`
+	ByState map[string]int `json:"by_state"`
+}
+
+// Lanes is the answer of GET …/lanes.
+type Lanes struct {
+	Schema int    `json:"schema"`
+	Lanes  []Lane `json:"lanes"`
+}
+
+// Lane is one lane's figures. Offsets are "next to read"; one that is not known is null.
+type Lane struct {
+	Link               string    `json:"link"`
+	Topic              string    `json:"topic"` // the name on the source
+	Partition          int32     `json:"partition"`
+	TargetTopic        string    `json:"target_topic"`
+	State              string    `json:"state"`
+	Reason             string    `json:"reason"`
+	Detail             string    `json:"detail"`
+	Since              time.Time `json:"since"`
+	Remedy             string    `json:"remedy"`
+	Term               uint64    `json:"term"`
+	Opening            uint64    `json:"opening"`
+	SourceOffset       int64     `json:"source_offset"`
+	TargetOffset       int64     `json:"target_offset"`
+	SourceStartOffset  *int64    `json:"source_start_offset"`
+	SourceStableOffset *int64    `json:"source_stable_offset"`
+	SourceEndOffset    *int64    `json:"source_end_offset"`
+	TargetEndOffset    *int64    `json:"target_end_offset"`
+	LagRecords         *int64    `json:"lag_records"`
+	LagSeconds         *float64  `json:"lag_seconds"`
+	CopiedRecords      int64     `json:"copied_records"` // by the present process
+	CopiedBytes        int64     `json:"copied_bytes"`
+}
+
+// LaneAnswer is the answer of GET …/lanes/{topic}/{partition}.
+type LaneAnswer struct {
+	Schema int        `json:"schema"`
+	Lane   LaneDetail `json:"lane"`
+}
+
+// LaneDetail is a lane with what only a look at one lane shows: its topics' ids, its map's size and its gaps.
+type LaneDetail struct {
+	Lane
+	SourceTopicID     string `json:"source_topic_id"`
+	TargetTopicID     string `json:"target_topic_id"`
+	SourceLeaderEpoch int32  `json:"source_leader_epoch"` // of the last copied batch, -1 when not known
+	Count             int64  `json:"count"`               // records copied in this term
+	Spans             int    `json:"spans"`               // of the offset map
+	Gaps              []Gap  `json:"gaps"`
+}
+
+// Gaps is the answer of GET …/gaps.
+type Gaps struct {
+	Schema int   `json:"schema"`
+	Gaps   []Gap `json:"gaps"`
+}
+
+// Gap is a source range [From, To) that could not be copied. Offsets is To minus From: the range may hold fewer
+// records than offsets.
+type Gap struct {
+	Link      string    `json:"link"`
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	From      int64     `json:"from"`
+	To        int64     `json:"to"`
+	Offsets   int64     `json:"offsets"`
+	Reason    string    `json:"reason"`
+	At        time.Time `json:"at"`
+}
+
+// LagAnswer is the answer of GET …/lag.
+type LagAnswer struct {
+	Schema int   `json:"schema"`
+	Lag    []Lag `json:"lag"`
+}
+
+// Lag is how far one lane is behind: source offsets up to the stable end that are not copied, and for how long the
+// oldest has waited. A figure that is not known is null.
+type Lag struct {
+	Link      string   `json:"link"`
+	Topic     string   `json:"topic"`
+	Partition int32    `json:"partition"`
+	State     string   `json:"state"`
+	Records   *int64   `json:"records"`
+	Seconds   *float64 `json:"seconds"`
+}
+
+// TranslateRequest is the body of POST …/translate. Topic is the name on the source in both directions; Offset is an
+// offset of the source, or with Reverse of the target.
+type TranslateRequest struct {
+	Reverse bool       `json:"reverse"`
+	Offsets []Position `json:"offsets"`
+}
+
+// Position is an offset in a lane, "next to read".
+type Position struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
+// Offsets is the answer of POST …/translate.
+type Offsets struct {
+	Schema  int      `json:"schema"`
+	Offsets []Offset `json:"offsets"`
+}
+
+// Offset is one translated offset. The side that was asked for is null where the lane has no answer (OffsetUnknown).
+type Offset struct {
+	Link         string `json:"link"`
+	Topic        string `json:"topic"`
+	Partition    int32  `json:"partition"`
+	SourceOffset *int64 `json:"source_offset"`
+	TargetTopic  string `json:"target_topic"`
+	TargetOffset *int64 `json:"target_offset"`
+	State        string `json:"state"` // an Offset… word
+	// NeverCopied is the number of source offsets between the one asked for and the first that was copied
+	// (before_start only).
+	NeverCopied int64 `json:"never_copied,omitempty"`
+	// Ahead is how far the offset asked for lies beyond what was copied (ahead only).
+	Ahead int64 `json:"ahead,omitempty"`
+}
+
+// The states of a translated offset.
+const (
+	OffsetExact       = "exact"        // the same record
+	OffsetHole        = "hole"         // no record stands there; the start of what comes next
+	OffsetBeforeStart = "before_start" // before the first copied record; the first copied record
+	OffsetAhead       = "ahead"        // not copied yet; the end of what was copied
+	OffsetUnknown     = "unknown"      // no such lane, or nothing of it was copied
+)

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"lockstep/api"
+	"lockstep/internal/model"
+	"lockstep/offsetsync"
+)
+
+// nodeBackend shows a running node.
+type nodeBackend struct{ n *node }
+
+var _ api.Backend = (*nodeBackend)(nil)
+
+func (b *nodeBackend) link(name string) (*link, error) {
+	for _, l := range b.n.links {
+		if l.cfg.Name == name {
+			return l, nil
+		}
+	}
+	return nil, api.NotFound("lockstep status lists the links", "no link %q", name)
+}
+
+func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
+	var out []api.Link
+	for _, l := range b.n.links {
+		s := l.manager.Status()
+		lanes := apiLanes(s.Lanes)
+		a := api.Link{Name: l.cfg.Name, Source: l.cfg.Source, Target: l.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
+			Owner: s.Owner, Term: s.Term, Seal: string(s.Seal)}
+		if a.Seal == "" {
+			a.Seal = "unknown"
+		}
+		a.State, a.Lanes, a.RPO = api.Summarize(lanes)
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+func apiLanes(ss []model.LaneStatus) []api.Lane {
+	out := make([]api.Lane, len(ss))
+	for i, s := range ss {
+		out[i] = api.NewLane(s)
+	}
+	return out
+}
+
+func (b *nodeBackend) Lanes(_ context.Context, name string) ([]api.Lane, error) {
+	l, err := b.link(name)
+	if err != nil {
+		return nil, err
+	}
+	return apiLanes(l.manager.Status().Lanes), nil
+}
+
+func (b *nodeBackend) Lane(ctx context.Context, name, topic string, partition int32) (api.LaneDetail, error) {
+	lanes, err := b.Lanes(ctx, name)
+	if err != nil {
+		return api.LaneDetail{}, err
+	}
+	for _, a := range lanes {
+		if a.Topic == topic && a.Partition == partition {
+			l, err := b.link(name)
+			if err != nil {
+				return api.LaneDetail{}, err
+			}
+			return laneDetail(a, l.view), nil
+		}
+	}
+	return api.LaneDetail{}, api.NotFound("lockstep lanes list shows the lanes", "no lane %s:%s/%d", name, topic, partition)
+}
+
+// laneDetail adds to a lane what the state topic says of it.
+func laneDetail(a api.Lane, view *offsetsync.View) api.LaneDetail {
+	d := api.LaneDetail{Lane: a, Gaps: []api.Gap{}, SourceLeaderEpoch: -1}
+	st, ok := view.Lane(model.Lane{Link: a.Link, Topic: a.Topic, Partition: a.Partition})
+	if !ok {
+		return d
+	}
+	d.SourceTopicID, d.TargetTopicID = st.Opening.Identity.Src.String(), st.Opening.Identity.Dst.String()
+	d.SourceLeaderEpoch, d.Count, d.Spans = st.Cursor.SrcEpoch, st.Cursor.Count, st.Map.Len()
+	for _, g := range st.Gaps {
+		d.Gaps = append(d.Gaps, api.NewGap(g))
+	}
+	return d
+}
+
+func (b *nodeBackend) Gaps(_ context.Context, name string) ([]api.Gap, error) {
+	l, err := b.link(name)
+	if err != nil {
+		return nil, err
+	}
+	return apiGaps(l.view.Gaps()), nil
+}
+
+func apiGaps(gs []model.Gap) []api.Gap {
+	out := make([]api.Gap, len(gs))
+	for i, g := range gs {
+		out[i] = api.NewGap(g)
+	}
+	return out
+}
+
+// Translate brings the stored map up to the present before it answers: the running lane knows more than the state
+// topic, which is up to a second old.
+func (b *nodeBackend) Translate(ctx context.Context, name string, req api.TranslateRequest) ([]api.Offset, error) {
+	l, err := b.link(name)
+	if err != nil {
+		return nil, err
+	}
+	l.manager.Flush(ctx)
+	if err := l.view.Barrier(ctx); err != nil {
+		return nil, err
+	}
+	return translateAll(name, req, func(id model.Lane) (offsetsync.LaneState, bool, error) {
+		st, ok := l.view.Lane(id)
+		return st, ok, nil
+	})
+}
+
+func (b *nodeBackend) Ready(context.Context) error {
+	var waiting []error
+	for _, l := range b.n.links {
+		if !l.ready.Load() {
+			waiting = append(waiting, fmt.Errorf("link %s is not open yet", l.cfg.Name))
+		}
+	}
+	return errors.Join(waiting...)
+}
+
+// translateAll answers each position of a request from the lanes' states.
+func translateAll(link string, req api.TranslateRequest, lane func(model.Lane) (offsetsync.LaneState, bool, error)) ([]api.Offset, error) {
+	out := make([]api.Offset, 0, len(req.Offsets))
+	for _, p := range req.Offsets {
+		st, ok, err := lane(model.Lane{Link: link, Topic: p.Topic, Partition: p.Partition})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, translated(link, p, req.Reverse, st, ok))
+	}
+	return out, nil
+}
+
+func translated(link string, p api.Position, reverse bool, st offsetsync.LaneState, known bool) api.Offset {
+	o := api.Offset{Link: link, Topic: p.Topic, Partition: p.Partition, State: api.OffsetUnknown}
+	asked, answer := &o.SourceOffset, &o.TargetOffset
+	if reverse {
+		asked, answer = answer, asked
+	}
+	*asked = &p.Offset
+	if !known || st.Fault != nil {
+		return o
+	}
+	o.TargetTopic = st.Opening.Identity.DstTopic
+	t := st.Map.Translate(p.Offset)
+	if reverse {
+		t = st.Map.Invert(p.Offset)
+	}
+	*answer, o.State = &t.Offset, t.Kind.String()
+	switch t.Kind {
+	case offsetsync.BeforeStart:
+		o.NeverCopied = t.Off
+	case offsetsync.Ahead:
+		o.Ahead = t.Off
+	case offsetsync.Exact, offsetsync.Hole:
+	}
+	return o
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/config"
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+	"lockstep/internal/statelog"
+	"lockstep/offsetsync"
+	"lockstep/replicator"
+	"lockstep/topicsync"
+)
+
+// link is one configured link of a running node.
+type link struct {
+	cfg      config.Link
+	log      *slog.Logger
+	src, dst *kafka.Cluster
+	state    *statelog.Log
+	view     *offsetsync.View
+	manager  *replicator.Manager
+	syncer   *topicsync.Syncer
+	young    bool        // the link existed before this process: topics that appear now are younger than it
+	ready    atomic.Bool // the first pass over the topics is done
+}
+
+func (n *node) newLink(cfg config.Link) (*link, error) {
+	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), src: n.clusters[cfg.Source], dst: n.clusters[cfg.Target]}
+	l.state = statelog.New(l.dst, cfg.Name, statelog.Options{Logger: n.log})
+	l.view = offsetsync.NewView(l.state)
+	start, err := startOf(cfg.Start)
+	if err != nil {
+		return nil, err
+	}
+	l.manager, err = replicator.New(replicator.Options{
+		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
+		Budget: n.budget, Metrics: n.metrics, Start: start, ReadUncommitted: cfg.Isolation == "read_uncommitted",
+		PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: n.cfg.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
+	return l, nil
+}
+
+func startOf(s string) (replicator.Start, error) {
+	switch s {
+	case "", "earliest":
+		return replicator.Start{}, nil
+	case "latest":
+		return replicator.Start{Latest: true}, nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return replicator.Start{}, fmt.Errorf("parse start: %w", err)
+	}
+	return replicator.Start{At: at}, nil
+}
+
+func (l *link) close() { l.state.Close() }
+
+// run reads the state, takes the link and copies until ctx ends.
+func (l *link) run(ctx, hard context.Context, once bool) error {
+	if err := l.check(ctx); err != nil {
+		return l.wrap(err)
+	}
+	if err := l.state.Ensure(ctx); err != nil {
+		return l.wrap(refusedState(err))
+	}
+	// The view and the topics end after the copying, which needs both to the last.
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFollowing()
+	g, gctx := errgroup.WithContext(following)
+	g.Go(func() error {
+		if err := l.view.Run(gctx); gctx.Err() == nil {
+			return fmt.Errorf("follow the state topic: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		defer stopFollowing()
+		return l.copy(gctx, ctx, hard, once)
+	})
+	return l.wrap(g.Wait())
+}
+
+func (l *link) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("link %s: %w", l.cfg.Name, err)
+}
+
+// copy runs the copy plane and the topics side by side.
+func (l *link) copy(ctx, until, hard context.Context, once bool) error {
+	if err := l.view.Barrier(until); err != nil {
+		if until.Err() != nil {
+			return nil // stopped before it began
+		}
+		return fmt.Errorf("read the state topic: %w", err)
+	}
+	_, claimed := l.view.Claim()
+	l.young = claimed
+	until, stop := context.WithCancel(until)
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer stop()
+		err := l.manager.Run(until, hard)
+		if errors.Is(err, context.Canceled) && until.Err() != nil {
+			return nil // stopped before the link was ours
+		}
+		return ownership(err)
+	})
+	g.Go(func() error {
+		select {
+		case <-l.manager.Owned():
+		case <-until.Done():
+			return nil
+		}
+		if once {
+			defer stop()
+			return l.copyOnce(until)
+		}
+		return l.keepTopics(until)
+	})
+	return g.Wait()
+}
+
+// ownership gives a refusal to run its exit code.
+func ownership(err error) error {
+	var owned *replicator.OwnedError
+	if errors.As(err, &owned) {
+		return refused(err)
+	}
+	return err
+}
+
+func refusedState(err error) error {
+	var wrong *statelog.SettingsError
+	if errors.As(err, &wrong) {
+		return refused(err)
+	}
+	return err
+}
+
+func (l *link) keepTopics(ctx context.Context) error {
+	if err := l.syncer.Once(ctx); err != nil && ctx.Err() == nil {
+		l.log.Warn("not every topic is ready", "error", err)
+	}
+	l.ready.Store(true)
+	return l.syncer.Run(ctx)
+}
+
+// check makes sure that both sides answer and are two clusters.
+func (l *link) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	src, err := l.src.ID(ctx)
+	if err != nil {
+		return fmt.Errorf("reach cluster %s: %w", l.cfg.Source, err)
+	}
+	dst, err := l.dst.ID(ctx)
+	if err != nil {
+		return fmt.Errorf("reach cluster %s: %w", l.cfg.Target, err)
+	}
+	if src == dst {
+		return refused(fmt.Errorf("clusters %s and %s are one and the same cluster (%s): check their brokers, and what the brokers advertise",
+			l.cfg.Source, l.cfg.Target, src))
+	}
+	return nil
+}
+
+// Offer implements topicsync.Lanes.
+func (l *link) Offer(_ context.Context, _ string, ready []topicsync.Ready) error {
+	as := make([]replicator.Assignment, len(ready))
+	for i, r := range ready {
+		as[i] = replicator.Assignment{Lane: r.Lane, Identity: r.Identity, Limits: r.Limits.Batch(), Born: r.BornAfterStart || l.young}
+	}
+	l.manager.Offer(as)
+	return nil
+}
+
+// Gone implements topicsync.Lanes.
+func (l *link) Gone(_ context.Context, lanes []model.Lane, why model.Reason) {
+	l.manager.Gone(lanes, why)
+}
+
+// known tells topicsync which topics a lane joined before.
+func (l *link) known(id model.Lane) (model.Identity, bool) {
+	st, ok := l.view.Lane(id)
+	return st.Opening.Identity, ok
+}

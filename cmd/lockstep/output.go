@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// table is a command's answer in rows, for people and for CSV.
+type table struct {
+	head []string
+	rows [][]string
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// formats a command may print in.
+func (a *app) checkOutput(allowed ...string) error {
+	if slices.Contains(allowed, a.output) {
+		return nil
+	}
+	return usage(fmt.Errorf("-o %s: this command prints %s", a.output, strings.Join(allowed, ", ")))
+}
+
+// print writes an answer: v as JSON, t as a table or as CSV.
+func (a *app) print(v any, t *table) error {
+	switch a.output {
+	case "json":
+		enc := json.NewEncoder(a.stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	case "csv":
+		return t.writeCSV(a.stdout)
+	}
+	return t.write(a.stdout)
+}
+
+func (t *table) writeCSV(w io.Writer) error {
+	cw := csv.NewWriter(w)
+	if err := cw.Write(lower(t.head)); err != nil {
+		return err
+	}
+	if err := cw.WriteAll(t.rows); err != nil {
+		return err
+	}
+	cw.Flush()
+	return cw.Error()
+}
+
+func lower(head []string) []string {
+	out := make([]string, len(head))
+	for i, h := range head {
+		out[i] = strings.ReplaceAll(strings.ToLower(h), " ", "_")
+	}
+	return out
+}
+
+func (t *table) write(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(t.head, "\t"))
+	for _, r := range t.rows {
+		fmt.Fprintln(tw, strings.Join(r, "\t"))
+	}
+	return tw.Flush()
+}
+
+// offset prints an offset, "-" when it is not known.
+func offset(p *int64) string {
+	if p == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*p, 10)
+}
+
+// seconds prints a number of seconds as a person says it, "-" when it is not known.
+func seconds(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	d := time.Duration(*p * float64(time.Second))
+	if d < 10*time.Second {
+		return strconv.FormatFloat(*p, 'f', 1, 64) + "s"
+	}
+	return d.Round(time.Second).String()
+}
+
+// age prints how long ago t was.
+func age(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return time.Since(t).Round(time.Second).String()
+}
+
+// humanBytes prints a number of bytes with a binary unit.
+func humanBytes(n float64) string {
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if n < 1024 {
+			return strconv.FormatFloat(n, 'f', 1, 64) + " " + unit
+		}
+		n /= 1024
+	}
+	return strconv.FormatFloat(n, 'f', 1, 64) + " TiB"
+}
+
+// grouped prints a count with separators, as 12,345,678.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/config"
+	"lockstep/replicator"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var once bool
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run the service: copy until stopped",
+		Long: "Run the service: copy until stopped.\n\nThe first SIGINT or SIGTERM ends cleanly: what was sent is finished and stored. " +
+			"A second one ends at once. After an end that was not clean the next start seals the lanes concerned and reads from the target how far they came.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), cfg, once)
+		},
+	}
+	c.Flags().BoolVar(&once, "once", false, "copy up to the present ends of the source, then exit")
+	config.AddFlags(c.Flags())
+	return c
+}
+
+func (a *app) serve(ctx context.Context, cfg *config.Config, once bool) error {
+	log := newLogger(a.stderr, cfg.Log)
+	n, err := newNode(cfg, log)
+	if err != nil {
+		return err
+	}
+	log.Info("lockstep starts", "version", buildVersion(), "owner", n.home.ID, "links", len(cfg.Links))
+	hard, cancel := secondSignal(ctx)
+	defer cancel()
+	err = n.run(ctx, hard, once, newProgress(a.stderr, once))
+	err = errors.Join(err, n.close())
+	switch {
+	case err == nil:
+		log.Info("lockstep ended cleanly")
+	case errors.Is(err, replicator.ErrForced):
+		log.Warn("lockstep ended before every batch was answered; the next start seals and recovers what is open")
+	}
+	return err
+}
+
+// secondSignal returns a context that ends when a signal arrives after ctx has ended.
+func secondSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		select {
+		case <-ctx.Done():
+		case <-hard.Done():
+			return
+		}
+		// The signal that ended ctx is in the channel too; only one that comes after it counts.
+		for range 2 {
+			select {
+			case <-signals:
+			case <-hard.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return hard, cancel
+}
+
+func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/api"
+)
+
+// service returns a client of the running service: the one that --server names, else the one that the configuration
+// would start, else the default address.
+func (a *app) service(cmd *cobra.Command) (*api.Client, error) {
+	if a.server != "" {
+		return api.NewClient(a.server, nil)
+	}
+	cfg, err := a.load(cmd)
+	var e *exitError
+	switch {
+	case err == nil:
+		return api.NewClient("http://"+cfg.API.Listen, nil)
+	case errors.As(err, &e) && a.configFile == "":
+		return api.NewClient("", nil)
+	}
+	return nil, err
+}
+
+// eachLink calls f for every link, or only for the named one.
+func eachLink(ctx context.Context, b api.Backend, only string, f func(name string) error) error {
+	links, err := b.Links(ctx)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, l := range links {
+		if only == "" || l.Name == only {
+			found = true
+			if err := f(l.Name); err != nil {
+				return err
+			}
+		}
+	}
+	if !found {
+		return usage(fmt.Errorf("no link %q: lockstep status lists the links", only))
+	}
+	return nil
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show the links of a running service: state, what would be lost now, lanes",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkOutput("table", "json", "csv"); err != nil {
+				return err
+			}
+			svc, err := a.service(cmd)
+			if err != nil {
+				return err
+			}
+			links, err := svc.Links(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.print(api.Status{Schema: api.Schema, Links: links}, statusTable(links)); err != nil || a.output != "table" {
+				return err
+			}
+			return a.troubles(cmd.Context(), svc, links)
+		},
+	}
+}
+
+func statusTable(links []api.Link) *table {
+	t := &table{head: []string{"LINK", "FROM", "TO", "STATE", "BEHIND", "SECONDS", "LANES", "TERM", "SEAL"}}
+	for _, l := range links {
+		t.add(l.Name, l.Source, l.Target, l.State, offset(l.RPO.Records), seconds(l.RPO.Seconds), lanesText(l.Lanes),
+			strconv.FormatUint(l.Term, 10), l.Seal)
+	}
+	return t
+}
+
+func lanesText(c api.Counts) string {
+	var parts []string
+	for state, n := range c.ByState {
+		parts = append(parts, fmt.Sprintf("%d %s", n, state))
+	}
+	slices.Sort(parts)
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// troubles prints each lane that needs somebody, with what to do.
+func (a *app) troubles(ctx context.Context, b api.Backend, links []api.Link) error {
+	for _, link := range links {
+		lanes, err := b.Lanes(ctx, link.Name)
+		if err != nil {
+			return err
+		}
+		for _, l := range lanes {
+			if l.Reason != "" {
+				fmt.Fprintf(a.stdout, "\n%s:%s/%d %s: %s, since %s\n  %s\n  what to do: %s\n",
+					l.Link, l.Topic, l.Partition, l.State, l.Reason, l.Since.Format("2006-01-02 15:04:05Z"), l.Detail, l.Remedy)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) lagCommand() *cobra.Command {
+	var link string
+	c := &cobra.Command{
+		Use:   "lag",
+		Short: "Show how far each lane is behind, in records and seconds",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkOutput("table", "json", "csv"); err != nil {
+				return err
+			}
+			svc, err := a.service(cmd)
+			if err != nil {
+				return err
+			}
+			out := api.LagAnswer{Schema: api.Schema, Lag: []api.Lag{}}
+			t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "STATE", "RECORDS", "SECONDS"}}
+			err = eachLink(cmd.Context(), svc, link, func(name string) error {
+				lag, err := svc.Lag(cmd.Context(), name)
+				out.Lag = append(out.Lag, lag...)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			for _, l := range out.Lag {
+				t.add(l.Link, l.Topic, strconv.Itoa(int(l.Partition)), l.State, offset(l.Records), seconds(l.Seconds))
+			}
+			return a.print(out, t)
+		},
+	}
+	c.Flags().StringVar(&link, "link", "", "only this link")
+	return c
+}

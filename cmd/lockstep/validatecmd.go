@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/config"
+	"lockstep/internal/kafka"
+	"lockstep/internal/statelog"
+)
+
+// finding is one thing that validate looked at.
+type finding struct {
+	What   string `json:"what"`
+	Result string `json:"result"` // ok, warning or failed
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+const (
+	resultOK      = "ok"
+	resultWarning = "warning"
+	resultFailed  = "failed"
+)
+
+func (a *app) validateCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "validate",
+		Short: "Check the configuration, and what it needs of both clusters; changes nothing",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkOutput("table", "json", "csv"); err != nil {
+				return err
+			}
+			cfg, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			found, err := validate(cmd.Context(), cfg, newLogger(a.stderr, config.Log{Level: "error"}))
+			if err != nil {
+				return err
+			}
+			return a.printFindings(found)
+		},
+	}
+	config.AddFlags(c.Flags())
+	return c
+}
+
+func (a *app) printFindings(found []finding) error {
+	t := &table{head: []string{"CHECK", "RESULT", "DETAIL"}}
+	failed := 0
+	for _, f := range found {
+		t.add(f.What, f.Result, f.Detail)
+		if f.Remedy != "" {
+			t.add("", "what to do", f.Remedy)
+		}
+		if f.Result == resultFailed {
+			failed++
+		}
+	}
+	if err := a.print(map[string]any{"schema": 1, "checks": found}, t); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d checks failed", failed, len(found))
+	}
+	return nil
+}
+
+// validate looks at every cluster and link. Its error means that it could not look at all.
+func validate(ctx context.Context, cfg *config.Config, log *slog.Logger) ([]finding, error) {
+	clusters, err := dialAll(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(clusters)
+	v := &validator{cfg: cfg, clusters: clusters, metas: make(map[string]kafka.Meta),
+		found: []finding{{What: "configuration", Result: resultOK, Detail: fmt.Sprintf("%d clusters, %d links", len(cfg.Clusters), len(cfg.Links))}}}
+	for _, name := range sortedKeys(clusters) {
+		v.cluster(ctx, name)
+	}
+	for _, l := range cfg.Links {
+		v.link(ctx, l)
+	}
+	v.collisions()
+	return v.found, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+type validator struct {
+	cfg      *config.Config
+	clusters map[string]*kafka.Cluster
+	metas    map[string]kafka.Meta
+	found    []finding
+}
+
+func (v *validator) add(what, result, detail, remedy string) {
+	v.found = append(v.found, finding{what, result, detail, remedy})
+}
+
+func (v *validator) cluster(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	meta, err := v.clusters[name].Metadata(ctx)
+	if err != nil {
+		_, reason := kafka.Classify(err)
+		v.add("cluster "+name, resultFailed, err.Error(), reachRemedy(string(reason), name))
+		return
+	}
+	v.metas[name] = meta
+	v.add("cluster "+name, resultOK, fmt.Sprintf("id %s, %d brokers, %d topics visible", meta.ClusterID, len(meta.Brokers), len(meta.Topics)), "")
+}
+
+func reachRemedy(reason, name string) string {
+	if strings.Contains(reason, "author") {
+		return "check clusters." + name + ".sasl and the user's grants"
+	}
+	return "check clusters." + name + ".brokers and tls, and that every address the brokers advertise can be reached from here"
+}
+
+func (v *validator) link(ctx context.Context, l config.Link) {
+	src, okSrc := v.metas[l.Source]
+	dst, okDst := v.metas[l.Target]
+	if !okSrc || !okDst {
+		v.add("link "+l.Name, resultFailed, "not looked at: a cluster does not answer", "")
+		return
+	}
+	if src.ClusterID == dst.ClusterID {
+		v.add("link "+l.Name, resultFailed, fmt.Sprintf("%s and %s are one and the same cluster", l.Source, l.Target),
+			"check both clusters' brokers, and what the brokers advertise")
+		return
+	}
+	v.topics(l, src, dst)
+	v.stateTopic(ctx, l)
+}
+
+func (v *validator) topics(l config.Link, src, dst kafka.Meta) {
+	selected, missing, partitions := 0, 0, 0
+	for name, t := range src.Topics {
+		if ok, _ := l.Selects(name); !ok || t.Internal {
+			continue
+		}
+		selected++
+		partitions += len(t.Parts)
+		if _, ok := dst.Topics[l.TargetTopic(name)]; !ok {
+			missing++
+		}
+	}
+	detail := fmt.Sprintf("%d topics with %d partitions are selected, %d of them do not exist on %s yet", selected, partitions, missing, l.Target)
+	if selected == 0 {
+		v.add("link "+l.Name+" topics", resultWarning, detail, "check topics.include and topics.exclude, and that the user may describe the topics on "+l.Source)
+		return
+	}
+	v.add("link "+l.Name+" topics", resultOK, detail, "")
+}
+
+// stateTopic looks at the state topic without creating or changing it.
+func (v *validator) stateTopic(ctx context.Context, l config.Link) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	log := statelog.New(v.clusters[l.Target], l.Name, statelog.Options{})
+	defer log.Close()
+	what := "link " + l.Name + " state topic"
+	exists, err := log.Exists(ctx)
+	switch {
+	case err != nil:
+		v.add(what, resultFailed, err.Error(), "")
+		return
+	case !exists:
+		v.add(what, resultOK, log.Topic()+" does not exist yet and is created at the first start", "")
+		return
+	}
+	var wrong *statelog.SettingsError
+	switch err := log.Check(ctx); {
+	case errors.As(err, &wrong):
+		v.add(what, resultFailed, err.Error(), "")
+	case err != nil:
+		v.add(what, resultWarning, err.Error(), "")
+	default:
+		v.add(what, resultOK, log.Topic()+" has the right settings", "")
+	}
+}
+
+func (v *validator) collisions() {
+	topics := make(map[string][]string)
+	for name, m := range v.metas {
+		for t := range m.Topics {
+			topics[name] = append(topics[name], t)
+		}
+		slices.Sort(topics[name])
+	}
+	for _, c := range config.Collisions(v.cfg.Links, topics) {
+		v.add("topic names", resultFailed, c.String(), "")
+	}
+}

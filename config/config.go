@@ -1,0 +1,110 @@
+package config
+
+import "reflect"
+
+// Config is the effective configuration: fully defaulted and checked. It is safe to print in any form, since
+// secrets show as [redacted].
+type Config struct {
+	Node     Node               `yaml:"node" json:"node"`
+	API      API                `yaml:"api" json:"api"`
+	Metrics  Metrics            `yaml:"metrics" json:"metrics"`
+	Log      Log                `yaml:"log" json:"log"`
+	Limits   Limits             `yaml:"limits" json:"limits"`
+	Clusters map[string]Cluster `yaml:"clusters" json:"clusters"`
+	Links    []Link             `yaml:"links" json:"links"`
+}
+
+// Node says who this process is and where it keeps its files.
+type Node struct {
+	ID      string `yaml:"id" json:"id"`
+	DataDir string `yaml:"data_dir" json:"data_dir"`
+}
+
+// API is the HTTP interface.
+type API struct {
+	Listen string `yaml:"listen" json:"listen"` // host:port of a loopback address
+}
+
+// Metrics is the separate listener for /metrics, /healthz and /readyz.
+type Metrics struct {
+	Listen  string `yaml:"listen" json:"listen"` // host:port, "" is off
+	PerLane bool   `yaml:"per_lane" json:"per_lane"`
+}
+
+// Log is what is logged, and how.
+type Log struct {
+	Level  string `yaml:"level" json:"level"`   // debug, info, warn, error
+	Format string `yaml:"format" json:"format"` // text, json
+}
+
+// Limits bounds the whole process.
+type Limits struct {
+	BufferBytes int64 `yaml:"buffer_bytes" json:"buffer_bytes"`
+}
+
+// Cluster is a Kafka cluster. Name is its key in Config.Clusters.
+type Cluster struct {
+	Name     string   `yaml:"-" json:"-"`
+	Brokers  []string `yaml:"brokers" json:"brokers"` // host:port
+	ClientID string   `yaml:"client_id" json:"client_id"`
+	Rack     string   `yaml:"rack" json:"rack"`                     // "" is none
+	TLS      *TLS     `yaml:"tls,omitempty" json:"tls,omitempty"`   // nil is plain text
+	SASL     *SASL    `yaml:"sasl,omitempty" json:"sasl,omitempty"` // nil is no authentication
+}
+
+// TLS encrypts the connections to a cluster. The zero value trusts the system's authorities and presents no
+// certificate. Files are PEM; they can be replaced while lockstep runs, so their content is not kept here.
+type TLS struct {
+	CAFile             string `yaml:"ca_file" json:"ca_file"`
+	CertFile           string `yaml:"cert_file" json:"cert_file"`
+	KeyFile            string `yaml:"key_file" json:"key_file"`
+	ServerName         string `yaml:"server_name" json:"server_name"`
+	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" json:"insecure_skip_verify"`
+}
+
+// SASL authenticates the connections to a cluster.
+type SASL struct {
+	Mechanism string `yaml:"mechanism" json:"mechanism"` // plain, scram-sha-256, scram-sha-512
+	Username  string `yaml:"username" json:"username"`
+	Password  Secret `yaml:"password" json:"password"`
+}
+
+// Link is a one-way flow from the cluster Source to the cluster Target.
+type Link struct {
+	Name              string     `yaml:"name" json:"name"`
+	Source            string     `yaml:"source" json:"source"`
+	Target            string     `yaml:"target" json:"target"`
+	Topics            Topics     `yaml:"topics" json:"topics"`
+	Start             string     `yaml:"start" json:"start"`                           // earliest, latest or RFC 3339
+	Isolation         string     `yaml:"isolation" json:"isolation"`                   // read_committed, read_uncommitted
+	OnGap             string     `yaml:"on_gap" json:"on_gap"`                         // continue, pause
+	ReplicationFactor int        `yaml:"replication_factor" json:"replication_factor"` // 0 is the source's
+	Configs           Configs    `yaml:"configs" json:"configs"`
+	Limits            LinkLimits `yaml:"limits" json:"limits"`
+
+	selector *selector // compiled patterns; nil on a Link that Load did not make
+}
+
+// Equal reports whether both links have the same settings.
+func (l Link) Equal(o Link) bool {
+	l.selector, o.selector = nil, nil
+	return reflect.DeepEqual(l, o)
+}
+
+// Topics says which topics a link copies, and under which names. Patterns are RE2 and match whole names.
+type Topics struct {
+	Include []string `yaml:"include" json:"include"`
+	Exclude []string `yaml:"exclude" json:"exclude"`
+	Rename  string   `yaml:"rename" json:"rename"` // template with one {topic}; "" is "{topic}"
+}
+
+// Configs says which topic settings follow the source. Patterns in Exclude are RE2 and match whole names.
+type Configs struct {
+	Sync    bool     `yaml:"sync" json:"sync"`
+	Exclude []string `yaml:"exclude" json:"exclude"`
+}
+
+// LinkLimits bounds one link.
+type LinkLimits struct {
+	BytesPerSecond int64 `yaml:"bytes_per_second" json:"bytes_per_second"` // 0 is no limit
+}

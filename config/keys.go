@@ -1,0 +1,167 @@
+package config
+
+import "math"
+
+// Type is the form of a key's value.
+type Type string
+
+// The types. A map has names of the operator's choice below it, a list has numbered entries.
+const (
+	TypeSection Type = "section"
+	TypeMap     Type = "map"
+	TypeSeq     Type = "list of sections"
+	TypeText    Type = "text"
+	TypeEnum    Type = "one of"
+	TypeBool    Type = "true or false"
+	TypeInt     Type = "number"
+	TypeSize    Type = "size" // an int64 of bytes, or bytes per second
+	TypeList    Type = "list of texts"
+	TypeSecret  Type = "secret"
+)
+
+// Key is one row of the table that all of this package follows.
+type Key struct {
+	// Path is the place in the file: "*" stands for a name of the operator's choice, "[]" for an entry of a list.
+	Path     string
+	Type     Type
+	Default  string // as in an environment variable; sections have none
+	Required bool   // has no default; always to be given where its section is
+	Optional bool   // a section that means something by being there; left out it is off
+	Unit     string
+	Help     string // one sentence
+	Values   []string
+	Allowed  string // for people, where Type and Values do not say it
+	Example  string // what the reference shows instead of the default
+	Min, Max int64  // for numbers and sizes
+
+	check func(text string) string // what is wrong with a text, or with one entry of a list of texts; "" is nothing
+}
+
+const namesAllowed = "letters, digits, dots, underscores and hyphens, at most 100 characters"
+
+// Keys returns the table, sections before what is in them. Every key of the product has exactly one row.
+func Keys() []Key {
+	var rows []Key
+	for _, part := range [][]Key{processKeys(), clusterKeys(), linkKeys()} {
+		rows = append(rows, part...)
+	}
+	return rows
+}
+
+func processKeys() []Key {
+	return []Key{
+		{Path: "node", Type: TypeSection, Help: "This process."},
+		{Path: "node.id", Type: TypeText, Default: "n1", Allowed: namesAllowed, check: checkName,
+			Help: "Name of this process among those that work together."},
+		{Path: "node.data_dir", Type: TypeText, Default: "./data", Allowed: "a folder",
+			Help: "Folder for this process's own files; it is created when it is missing."},
+
+		{Path: "api", Type: TypeSection, Help: "The HTTP interface, which the command line uses too."},
+		{Path: "api.listen", Type: TypeText, Default: "127.0.0.1:7480", check: checkLoopback,
+			Allowed: "host:port with a loopback host (127.0.0.1, [::1], localhost); port 0 takes a free one",
+			Help:    "Address of the HTTP interface; it has no authentication yet, so that only this machine may reach it."},
+
+		{Path: "metrics", Type: TypeSection, Help: "A second listener for monitoring."},
+		{Path: "metrics.listen", Type: TypeText, Default: "", check: checkListen,
+			Allowed: "host:port, or empty for off; port 0 takes a free one",
+			Help:    "Address that serves /metrics, /healthz and /readyz, and nothing else, to any machine that can reach it."},
+		{Path: "metrics.per_lane", Type: TypeBool, Default: "true",
+			Help: "Whether metrics have series for each partition; false keeps the sums per topic."},
+
+		{Path: "log", Type: TypeSection, Help: "The log, on standard error."},
+		{Path: "log.level", Type: TypeEnum, Default: "info", Values: []string{"debug", "info", "warn", "error"},
+			Help: "The least important messages that are written."},
+		{Path: "log.format", Type: TypeEnum, Default: "text", Values: []string{"text", "json"},
+			Help: "Form of the log's lines."},
+
+		{Path: "limits", Type: TypeSection, Help: "Bounds for the whole process."},
+		{Path: "limits.buffer_bytes", Type: TypeSize, Default: "256MiB", Unit: "bytes", Min: 16 << 20, Max: math.MaxInt64,
+			Help: "Memory for all records on their way together, whatever the number of partitions."},
+	}
+}
+
+func clusterKeys() []Key {
+	return []Key{
+		{Path: "clusters", Type: TypeMap, Required: true, Allowed: "a name for each Kafka cluster",
+			Help: "The Kafka clusters, each under a name of your choice."},
+		{Path: "clusters.*", Type: TypeSection, Example: "primary", Allowed: namesAllowed, check: checkName,
+			Help: "One Kafka cluster."},
+		{Path: "clusters.*.brokers", Type: TypeList, Required: true, Example: `["10.0.0.1:9092"]`, check: checkBroker,
+			Allowed: "a list of host:port", Help: "Brokers to begin with; the others are learned from them."},
+		{Path: "clusters.*.client_id", Type: TypeText, Default: "lockstep", check: checkPlain,
+			Allowed: "text without spaces and control characters",
+			Help:    "Beginning of the client ids that the brokers see, for quotas and logs."},
+		{Path: "clusters.*.rack", Type: TypeText, Default: "", check: checkPlain,
+			Allowed: "a broker.rack of the cluster, or empty",
+			Help:    "Rack or zone of this process, so that records are read from a replica near by."},
+
+		{Path: "clusters.*.tls", Type: TypeSection, Optional: true,
+			Help: "Encrypts the connections; \"tls: {}\" trusts the system's authorities, left out is plain text."},
+		{Path: "clusters.*.tls.ca_file", Type: TypeText, Default: "", Allowed: "a PEM file, or empty for the system's authorities",
+			Help: "Authorities that the brokers' certificates must come from."},
+		{Path: "clusters.*.tls.cert_file", Type: TypeText, Default: "", Allowed: "a PEM file, or empty",
+			Help: "Certificate that lockstep presents; goes together with key_file."},
+		{Path: "clusters.*.tls.key_file", Type: TypeText, Default: "", Allowed: "a PEM file, or empty",
+			Help: "Private key of cert_file."},
+		{Path: "clusters.*.tls.server_name", Type: TypeText, Default: "", check: checkHost,
+			Allowed: "a host name, or empty for each broker's own",
+			Help:    "Host name that the brokers' certificates must carry."},
+		{Path: "clusters.*.tls.insecure_skip_verify", Type: TypeBool, Default: "false",
+			Help: "Accepts any certificate, which protects against nobody who can change the traffic."},
+
+		{Path: "clusters.*.sasl", Type: TypeSection, Optional: true,
+			Help: "Authenticates the connections; left out is no authentication."},
+		{Path: "clusters.*.sasl.mechanism", Type: TypeEnum, Required: true, Example: "scram-sha-512",
+			Values: []string{"plain", "scram-sha-256", "scram-sha-512"},
+			Help:   "How user and password are shown to the brokers; plain needs TLS to be safe."},
+		{Path: "clusters.*.sasl.username", Type: TypeText, Required: true, Example: "lockstep", Allowed: "a user name",
+			Help: "User name."},
+		{Path: "clusters.*.sasl.password", Type: TypeSecret, Required: true, Example: "env:KAFKA_PASSWORD",
+			Allowed: "env:NAME, file:PATH (read again for new connections), or the password itself",
+			Help:    "Password; it is never printed."},
+	}
+}
+
+func linkKeys() []Key {
+	const patterns = "a list of RE2 patterns, each for whole names"
+	return []Key{
+		{Path: "links", Type: TypeSeq, Required: true, Allowed: "at least one link",
+			Help: "The flows, each from one cluster to another."},
+		{Path: "links[]", Type: TypeSection, Help: "One flow from the cluster source to the cluster target."},
+		{Path: "links[].name", Type: TypeText, Required: true, Example: "dr", Allowed: namesAllowed, check: checkName,
+			Help: "Name of the link; it becomes part of the state topic's name on the target, so keep it."},
+		{Path: "links[].source", Type: TypeText, Required: true, Example: "primary", Allowed: "a name of clusters",
+			Help: "Cluster to copy from; nothing is written there."},
+		{Path: "links[].target", Type: TypeText, Required: true, Example: "backup", Allowed: "a name of clusters, not the source",
+			Help: "Cluster to copy to."},
+
+		{Path: "links[].topics", Type: TypeSection, Help: "Which topics are copied, and under which names."},
+		{Path: "links[].topics.include", Type: TypeList, Required: true, Example: `[".*"]`, Allowed: patterns, check: checkInclude,
+			Help: "Topics to copy; internal ones (__.*, lockstep\\..*, mm2-.*, .*[-.]internal, heartbeats) only if named literally here."},
+		{Path: "links[].topics.exclude", Type: TypeList, Default: "", Allowed: patterns, check: checkPattern,
+			Help: "Topics not to copy; wins over include."},
+		{Path: "links[].topics.rename", Type: TypeText, Default: topicVariable, check: checkRename,
+			Allowed: "letters, digits, dots, underscores, hyphens and exactly one {topic}; not beginning with lockstep. or __",
+			Help:    "Name on the target, where {topic} stands for the name on the source."},
+
+		{Path: "links[].start", Type: TypeText, Default: "earliest", check: checkStart,
+			Allowed: "earliest, latest, or a time such as 2026-01-31T08:00:00Z",
+			Help:    "Where the copy of a topic begins when the link has no position in it yet."},
+		{Path: "links[].isolation", Type: TypeEnum, Default: "read_committed", Values: []string{"read_committed", "read_uncommitted"},
+			Help: "Whether records of open and aborted transactions are left out."},
+		{Path: "links[].on_gap", Type: TypeEnum, Default: "continue", Values: []string{"continue", "pause"},
+			Help: "What a partition does when the source deleted records before they were read; the ledger lists them in both cases."},
+		{Path: "links[].replication_factor", Type: TypeInt, Default: "0", Unit: "replicas", Min: 0, Max: math.MaxInt16,
+			Help: "Replicas of topics that lockstep creates; 0 takes the source's, at most the target's number of brokers."},
+
+		{Path: "links[].configs", Type: TypeSection, Help: "The topics' settings."},
+		{Path: "links[].configs.sync", Type: TypeBool, Default: "true",
+			Help: "Whether the settings of a source topic are carried over to its copy."},
+		{Path: "links[].configs.exclude", Type: TypeList, Default: "", Allowed: patterns, check: checkPattern,
+			Help: "Settings that are not carried over, such as retention\\..*"},
+
+		{Path: "links[].limits", Type: TypeSection, Help: "Bounds for this link."},
+		{Path: "links[].limits.bytes_per_second", Type: TypeSize, Default: "0", Unit: "bytes per second", Min: 0, Max: math.MaxInt64,
+			Help: "Speed of the link in this process; 0 is no limit."},
+	}
+}

@@ -1,0 +1,79 @@
+package kafkatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Kill ends a broker as a power cut does (SIGKILL); what it had not replicated may be lost.
+func (c *Cluster) Kill(t testing.TB, node int32) {
+	t.Helper()
+	if err := c.node(node).proc.kill(); err != nil {
+		t.Fatalf("kill node %d: %v", node, err)
+	}
+}
+
+// Stop ends a broker cleanly, which moves its leaderships first.
+func (c *Cluster) Stop(t testing.TB, node int32) {
+	t.Helper()
+	if err := c.node(node).proc.stop(time.Minute); err != nil {
+		t.Fatalf("stop node %d: %v", node, err)
+	}
+}
+
+// Restart starts a broker that was killed or stopped, and returns when the metadata names it again.
+func (c *Cluster) Restart(t testing.TB, node int32) {
+	t.Helper()
+	n := c.node(node)
+	if !n.proc.exited() {
+		t.Fatalf("restart node %d: it still runs", node)
+	}
+	if err := n.start(c.in, c.opts.HeapMB); err != nil {
+		t.Fatalf("restart node %d: %v", node, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), c.opts.ReadyIn)
+	defer cancel()
+	err := c.await(ctx, func(ctx context.Context) error {
+		ok, err := c.registered(ctx, node)
+		if err == nil && !ok {
+			err = errors.New("not registered yet")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("restart node %d: %v", node, err)
+	}
+}
+
+// Freeze halts a broker's process with all its connections open (SIGSTOP), as a long pause of its machine does.
+func (c *Cluster) Freeze(t testing.TB, node int32) {
+	t.Helper()
+	if err := c.node(node).proc.signal(sigFreeze); err != nil {
+		t.Fatalf("freeze node %d: %v", node, err)
+	}
+}
+
+// Thaw lets a frozen broker go on.
+func (c *Cluster) Thaw(t testing.TB, node int32) {
+	t.Helper()
+	if err := c.node(node).proc.signal(sigThaw); err != nil {
+		t.Fatalf("thaw node %d: %v", node, err)
+	}
+}
+
+// Leader returns the id of the broker that leads the partition now; the test fails when there is none.
+func (c *Cluster) Leader(t testing.TB, topic string, partition int32) int32 {
+	t.Helper()
+	ds, err := c.Kadm().ListTopics(t.Context(), topic)
+	if err != nil {
+		t.Fatalf("find leader of %s/%d: %v", topic, partition, err)
+	}
+	p, ok := ds[topic].Partitions[partition]
+	if !ok || p.Leader < 0 {
+		t.Fatalf("find leader of %s/%d: %v", topic, partition, fmt.Sprintf("%+v", ds[topic]))
+	}
+	return p.Leader
+}

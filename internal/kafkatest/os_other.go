@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package kafkatest
+
+import "syscall"
+
+// childAttr: only Linux can tie a child's life to its parent's; elsewhere a killed test leaves its brokers behind.
+func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

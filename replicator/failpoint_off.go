@@ -1,0 +1,6 @@
+//go:build !failpoint
+
+package replicator
+
+// failpoint marks a place where a test build may kill the process.
+func failpoint(string) {}

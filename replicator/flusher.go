@@ -1,0 +1,132 @@
+package replicator
+
+import (
+	"context"
+	"time"
+
+	"lockstep/internal/model"
+	"lockstep/offsetsync"
+)
+
+// flushEvery is how often moved cursors are stored. They are a lower bound that saves reading, never the truth.
+const flushEvery = time.Second
+
+// runFlusher stores the cursors of lanes that moved.
+func (m *Manager) runFlusher(ctx context.Context) {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-m.flushNow:
+		case <-ctx.Done():
+			return
+		}
+		m.flush(ctx, false)
+		for _, l := range m.all() {
+			l.overdue(m.now())
+		}
+	}
+}
+
+func (m *Manager) flushSoon() {
+	select {
+	case m.flushNow <- struct{}{}:
+	default:
+	}
+}
+
+// flush stores what moved; with clean it marks lanes that have nothing unanswered as cleanly ended.
+func (m *Manager) flush(ctx context.Context, clean bool) {
+	var ps []offsetsync.Progress
+	var lanes []*lane
+	for _, l := range m.all() {
+		if p, ok := l.progress(clean); ok {
+			ps, lanes = append(ps, p), append(lanes, l)
+		}
+	}
+	if len(ps) == 0 {
+		return
+	}
+	failpoint("before_state")
+	if err := m.store.Save(ctx, ps); err != nil {
+		if ctx.Err() == nil {
+			m.log.Warn("store cursors", "error", err)
+		}
+		return
+	}
+	failpoint("after_state")
+	for i, l := range lanes {
+		l.stored(ps[i], m.now())
+	}
+	m.metrics.lastSave.WithLabelValues(m.opt.Link).Set(float64(m.now().Unix()))
+}
+
+// progress returns what has to be stored of the lane.
+func (l *lane) progress(clean bool) (offsetsync.Progress, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.open || l.opening == 0 {
+		return offsetsync.Progress{}, false
+	}
+	clean = clean && l.drainedLocked()
+	if l.cursor == l.saved && len(l.landings) == 0 && !clean {
+		return offsetsync.Progress{}, false
+	}
+	return offsetsync.Progress{Lane: l.id, Opening: l.opening, Cursor: l.cursor, Clean: clean,
+		Landings: append([]model.Landing(nil), l.landings...)}, true
+}
+
+// stored takes note of what is durable now.
+func (l *lane) stored(p offsetsync.Progress, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.opening != p.Opening {
+		return
+	}
+	l.landings = l.landings[len(p.Landings):]
+	l.saved, l.savedAt = p.Cursor, now
+	l.copied.sinceSave = 0
+}
+
+// drainedLocked reports whether everything that was sent and planned has been answered, with success.
+func (l *lane) drainedLocked() bool {
+	return l.draining && l.open && l.verdict == goOn && len(l.inflight) == 0 && len(l.failed) == 0 && l.planning == 0 && !l.preparing
+}
+
+// drain stops fetching and sending, waits for all answers, and stores clean ends. What ctx cuts short is not clean, and
+// will be sealed at the next start. It reports whether every open lane ended cleanly.
+func (m *Manager) drain(ctx context.Context) bool {
+	for _, l := range m.all() {
+		l.mu.Lock()
+		l.draining = true
+		l.mu.Unlock()
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !m.drained() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			m.flush(context.WithoutCancel(ctx), true)
+			return false
+		}
+	}
+	m.flush(ctx, true)
+	return true
+}
+
+func (m *Manager) drained() bool {
+	for _, l := range m.all() {
+		l.mu.Lock()
+		busy := l.open && !l.drainedLocked()
+		l.mu.Unlock()
+		if busy {
+			return false
+		}
+	}
+	return true
+}
+
+// Flush stores every cursor that moved, now.
+func (m *Manager) Flush(ctx context.Context) { m.flush(ctx, false) }

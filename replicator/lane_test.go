@@ -1,0 +1,320 @@
+package replicator
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"lockstep/config"
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+	"lockstep/replicator/batch"
+)
+
+// newTestManager returns a manager whose loops do not run: lanes can be driven by hand.
+func newTestManager(t *testing.T) *Manager {
+	t.Helper()
+	now := time.UnixMilli(1_700_000_000_000)
+	// The clients are made, and never asked: dialling does no I/O.
+	cl, err := kafka.Dial(config.Cluster{Name: "none", Brokers: []string{"127.0.0.1:1"}}, kafka.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	m, err := New(Options{Link: "dr", Owner: "me", Source: cl, Target: cl, Budget: NewBudget(1 << 20), Metrics: NewMetrics(prometheus.NewRegistry()),
+		Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		m.stopWork(errStopped)
+		m.tasks.Wait()
+	})
+	return m
+}
+
+var testTerm = model.Term{N: 3, PID: 42, Epoch: 2, Owner: "me"}
+
+// newOpenLane returns a lane that was opened at source offset 100 and target offset 10.
+func newOpenLane(t *testing.T) (*Manager, *lane, *sender) {
+	t.Helper()
+	m := newTestManager(t)
+	l := newLane(m, Assignment{Lane: model.Lane{Link: "dr", Topic: "orders"}, Identity: model.Identity{DstTopic: "orders"}}, m.now())
+	m.lanes[l.id] = l
+	l.begin(1, testTerm, model.Cursor{Src: 100, Dst: 10, SrcEpoch: -1}, m.now())
+	return m, l, &sender{m: m}
+}
+
+// feed prepares batches of the given record counts at consecutive source offsets.
+func feed(t *testing.T, l *lane, from int64, counts ...int) {
+	t.Helper()
+	codecs, err := batch.NewCodecs(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw []byte
+	for _, n := range counts {
+		rs := make([]batch.Record, n)
+		for i := range rs {
+			rs[i] = batch.Record{Offset: from + int64(i), Timestamp: l.m.now().UnixMilli(), Value: []byte("v")}
+		}
+		built, err := codecs.Encode(rs, batch.CodecNone, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := built[0].Bytes
+		for i := range 8 {
+			b[i] = byte(from >> (56 - 8*i)) // the base offset is outside of the checksum
+		}
+		raw = append(raw, b...)
+		from += int64(n)
+	}
+	l.accept(chunk{gen: l.gen, raw: raw, buf: newBuffer(l.m.budget, int64(len(raw)))})
+	for l.prepareNext() {
+	}
+}
+
+func takeAll(l *lane, s *sender) (os []*outgoing) {
+	for o := l.take(s); o != nil; o = l.take(s) {
+		os = append(os, o)
+	}
+	return os
+}
+
+func TestLane_WindowIsOneUntilTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 1, 1, 1, 1, 1, 1, 1)
+	first := takeAll(l, s)
+	if len(first) != 1 {
+		t.Fatalf("sent %d batches before the first answer, want 1", len(first))
+	}
+	l.settle(first[0], 10, nil)
+	if got := takeAll(l, s); len(got) != maxInFlight {
+		t.Fatalf("sent %d batches after the first answer, want %d", len(got), maxInFlight)
+	}
+}
+
+func TestLane_WindowIsOneWhileTheProducerMayBeForgotten(t *testing.T) {
+	t.Parallel()
+	m, l, s := newOpenLane(t)
+	m.producerExpiry = time.Hour
+	feed(t, l, 100, 1, 1, 1, 1)
+	o := l.take(s)
+	o.maxTS = m.now().Add(-31 * time.Minute).UnixMilli()
+	l.settle(o, 10, nil)
+	if got := takeAll(l, s); len(got) != 1 {
+		t.Fatalf("sent %d batches behind an old record, want 1", len(got))
+	}
+}
+
+func TestLane_SettleMovesTheCursor(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 3, 2)
+	l.settle(l.take(s), 10, nil)
+	l.settle(l.take(s), 13, nil)
+	if want := (model.Cursor{Src: 105, Dst: 15, Count: 5, SrcEpoch: -1}); l.cursor != want {
+		t.Fatalf("cursor is %+v, want %+v", l.cursor, want)
+	}
+	if l.held != 0 || l.m.budget.Used() != 0 {
+		t.Fatalf("lane holds %d bytes, budget %d, after everything was settled", l.held, l.m.budget.Used())
+	}
+}
+
+func TestLane_JumpWaitsForItsPlan(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 107, 2) // source offsets 100 to 106 hold nothing
+	if o := l.take(s); o != nil {
+		t.Fatal("a batch behind a jump was sent before the jump was durable")
+	}
+	p := l.takeJumps()
+	if len(p.jumps) != 1 || p.jumps[0] != (model.Jump{Count: 0, Src: 107}) {
+		t.Fatalf("jumps are %v", p.jumps)
+	}
+	l.jumpsDurable(p)
+	if o := l.take(s); o == nil {
+		t.Fatal("the batch was not sent after its jump was durable")
+	}
+}
+
+func TestLane_RefusalsOfAllKinds(t *testing.T) {
+	t.Parallel()
+	unknown := errors.New("connection cut")
+	for name, c := range map[string]struct {
+		err    error
+		want   verdict
+		enters bool
+		reason model.Reason
+	}{
+		"moved leader is repaired":         {err: kerr.NotLeaderForPartition, want: mending},
+		"no answer is repaired":            {err: unknown, want: mending},
+		"below min ISR is repaired":        {err: kerr.NotEnoughReplicas, want: mending},
+		"newer epoch enters anew":          {err: kerr.InvalidProducerEpoch, enters: true},
+		"first sequence error is repaired": {err: kerr.OutOfOrderSequenceNumber, want: mending},
+		"one too large record stops":       {err: kerr.MessageTooLarge, reason: model.ReasonTooLarge},
+		"time stamp stops":                 {err: kerr.InvalidTimestamp, reason: model.ReasonTimestampRefused},
+		"bad record stops":                 {err: kerr.InvalidRecord, reason: model.ReasonRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, l, s := newOpenLane(t)
+			feed(t, l, 100, 1, 1)
+			l.settle(l.take(s), -1, c.err)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.verdict != c.want || l.entering != c.enters || l.reason != c.reason {
+				t.Fatalf("verdict %d, entering %v, reason %q; want %d, %v, %q", l.verdict, l.entering, l.reason, c.want, c.enters, c.reason)
+			}
+			if stopped := l.state == model.StateStopped; stopped != (c.reason != "") {
+				t.Fatalf("state is %s", l.state)
+			}
+		})
+	}
+}
+
+func TestLane_RepairSendsTheSameBytesAgain(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 1, 1, 1, 1)
+	l.settle(l.take(s), 10, nil)
+	sent := takeAll(l, s)
+	if len(sent) != 3 {
+		t.Fatalf("sent %d, want 3", len(sent))
+	}
+	before := make([]string, len(sent))
+	for i, o := range sent {
+		before[i] = string(o.raw)
+	}
+	for _, o := range sent {
+		l.settle(o, -1, errors.New("connection cut"))
+	}
+	// The first of the three did land.
+	h, err := batch.Parse(sent[0].raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.BaseOffset = 11
+	if err := l.mend(h, testTerm); err != nil {
+		t.Fatal(err)
+	}
+	l.resume(nil)
+	again := takeAll(l, s)
+	if len(again) != 1 || string(again[0].raw) != before[1] {
+		t.Fatalf("after the repair %d batches went out, want the second one alone", len(again))
+	}
+	l.settle(again[0], 12, nil)
+	if again = takeAll(l, s); len(again) != 1 || string(again[0].raw) != before[2] {
+		t.Fatalf("the third batch was not sent again unchanged")
+	}
+}
+
+func TestLane_RepairMeetsWhatItNeverSent(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 2)
+	o := l.take(s)
+	l.settle(o, -1, errors.New("connection cut"))
+	h, err := batch.Parse(o.raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Count, h.LastOffsetDelta = 1, 0
+	err = l.mend(h, testTerm)
+	if !errors.Is(err, errNotOurs) {
+		t.Fatalf("mend: %v", err)
+	}
+	l.resume(err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.entering || l.termAbove != testTerm.N {
+		t.Fatalf("entering %v above term %d, want a new term", l.entering, l.termAbove)
+	}
+}
+
+func TestLane_UnknownOutcomeOfOldRecordsNeedsANewTerm(t *testing.T) {
+	t.Parallel()
+	m, l, s := newOpenLane(t)
+	m.producerExpiry = time.Hour
+	feed(t, l, 100, 1, 1)
+	o := l.take(s)
+	o.maxTS = m.now().Add(-2 * time.Hour).UnixMilli()
+	l.settle(o, 10, nil)
+	l.settle(l.take(s), -1, errors.New("connection cut"))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.entering {
+		t.Fatalf("verdict %d: the broker may have forgotten the sequence, so the batch must not be sent again", l.verdict)
+	}
+}
+
+func TestLane_RefusalStopsOnlyBehindWhatWasGood(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 2)
+	l.mu.Lock()
+	l.refusal = &refusal{reason: model.ReasonTooLarge, detail: "record 102"}
+	l.mu.Unlock()
+	if l.state == model.StateStopped {
+		t.Fatal("stopped before the good batch was sent")
+	}
+	l.settle(l.take(s), 10, nil)
+	if l.state != model.StateStopped || l.reason != model.ReasonTooLarge || l.cursor.Src != 102 {
+		t.Fatalf("state %s, reason %s, cursor %+v", l.state, l.reason, l.cursor)
+	}
+}
+
+func TestLane_OneSenderAtATime(t *testing.T) {
+	t.Parallel()
+	m, l, a := newOpenLane(t)
+	b := &sender{m: m}
+	feed(t, l, 100, 1, 1, 1)
+	l.settle(l.take(a), 10, nil)
+	o := l.take(a)
+	if got := l.take(b); got != nil {
+		t.Fatal("a batch went through another sender while one was unanswered")
+	}
+	l.settle(o, 11, nil)
+	if got := l.take(b); got == nil {
+		t.Fatal("the new leader's sender got nothing")
+	}
+}
+
+func TestLane_DrainedLeavesUnsentBatchesBehind(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 1, 1)
+	o := l.take(s)
+	l.mu.Lock()
+	l.draining = true
+	l.mu.Unlock()
+	if _, ok := l.progress(true); !ok {
+		t.Log("nothing to store yet")
+	}
+	l.mu.Lock()
+	if l.drainedLocked() {
+		t.Error("drained with an unanswered batch")
+	}
+	l.mu.Unlock()
+	l.settle(o, 10, nil)
+	p, ok := l.progress(true)
+	if !ok || !p.Clean || p.Cursor.Src != 101 || p.Cursor.Count != 1 {
+		t.Fatalf("progress %+v, %v", p, ok)
+	}
+	if l.take(s) != nil {
+		t.Fatal("a draining lane sent a batch")
+	}
+}
+
+func TestLeaders_UnknownLaneHasNone(t *testing.T) {
+	t.Parallel()
+	m := newTestManager(t)
+	if _, ok := m.dstLeaders.Lookup(kafka.Part{Topic: "none"}); ok {
+		t.Fatal("found a leader of an unknown partition")
+	}
+}

@@ -1,0 +1,335 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+	"lockstep/internal/statelog"
+	"lockstep/offsetsync"
+	"lockstep/replicator/batch"
+	"lockstep/replicator/term"
+)
+
+// Options are what a Manager needs. Zero values of the last group mean defaults.
+type Options struct {
+	Link           string
+	Source, Target *kafka.Cluster
+	Log            *statelog.Log
+	View           *offsetsync.View
+	Owner          string // the lockstep cluster that owns the link
+	Process        string // drawn at process start; part of the state topic's keys
+	Budget         *Budget
+	Metrics        *Metrics
+
+	Start           Start
+	ReadUncommitted bool
+	PauseOnGap      bool
+	BytesPerSecond  int64
+	Rack            string
+	// ProducerExpiry is the target's producer.id.expiration.ms; a day when zero.
+	ProducerExpiry time.Duration
+	Logger         *slog.Logger
+	Now            func() time.Time
+}
+
+// Manager runs the copy plane of one link.
+type Manager struct {
+	opt    Options
+	log    *slog.Logger
+	now    func() time.Time
+	store  *offsetsync.Store
+	view   *offsetsync.View
+	codecs *batch.Codecs
+	sealer *term.Sealer
+	terms  *terms
+	budget *Budget
+
+	metrics        *Metrics
+	limiter        *rate.Limiter // nil: no limit
+	producerExpiry time.Duration
+	srcLeaders     *kafka.Leaders
+	dstLeaders     *kafka.Leaders
+
+	prepareQ, planQ, openQ, repairQ *queue
+	flushNow                        chan struct{}
+
+	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
+	work     context.Context
+	stopWork context.CancelCauseFunc
+	tasks    sync.WaitGroup
+	fatal    chan error
+	owned    chan struct{} // closed once the link is ours
+
+	mu       sync.Mutex // guards the maps below; taken before a fetcher's lock and a lane's, never while holding one
+	lanes    map[model.Lane]*lane
+	fetchers map[int32][]*fetcher
+
+	sendMu   sync.Mutex // guards the maps below; a leaf, so that it may be taken under a lane's lock
+	senders  map[int32]*sender
+	unrouted map[*lane]struct{} // may have something to send, and no leader
+	unled    map[*lane]*queue   // wait for a leader before they can be opened or repaired
+
+	sealWay atomic.Value // term.Way
+	around  *neighbours
+}
+
+const maxDecompressed = 1 << 30
+
+// New returns a manager; Run starts it. It does no I/O.
+func New(opt Options) (*Manager, error) {
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.ProducerExpiry <= 0 {
+		opt.ProducerExpiry = 24 * time.Hour
+	}
+	codecs, err := batch.NewCodecs(maxDecompressed)
+	if err != nil {
+		return nil, fmt.Errorf("set up codecs: %w", err)
+	}
+	log := opt.Logger.With("link", opt.Link)
+	m := &Manager{
+		opt: opt, log: log, now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
+		view: opt.View, store: offsetsync.NewStore(opt.Log, opt.View, opt.Process), producerExpiry: opt.ProducerExpiry,
+		sealer:     term.NewSealer(opt.Target, opt.Link, term.Options{Logger: opt.Logger}),
+		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
+		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
+		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
+		flushNow: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
+		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
+		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue),
+	}
+	m.work, m.stopWork = context.WithCancelCause(context.Background())
+	m.terms, m.around = newTerms(m), newNeighbours(m)
+	if opt.BytesPerSecond > 0 {
+		m.limiter = rate.NewLimiter(rate.Limit(opt.BytesPerSecond), int(opt.BytesPerSecond))
+	}
+	return m, nil
+}
+
+// drainTime bounds how long a stop waits for answers.
+const drainTime = 20 * time.Second
+
+// Run copies until ctx ends, then drains: it finishes what was sent and stores clean ends. It returns nil after a clean
+// end, ErrForced when draining was cut short, ErrOwned when another instance owns the link.
+//
+// hard ends at once: nothing is waited for any more.
+func (m *Manager) Run(ctx, hard context.Context) error {
+	defer m.stopWork(errStopped)
+	if err := m.own(ctx); err != nil {
+		return err
+	}
+	g, work := errgroup.WithContext(m.work)
+	m.loops(work, g)
+	var cause error
+	select {
+	case <-ctx.Done():
+	case <-work.Done():
+	case cause = <-m.fatal:
+	}
+	clean := cause == nil && work.Err() == nil && m.finish(ctx, hard)
+	m.stopWork(errStopped)
+	err := g.Wait()
+	m.tasks.Wait()
+	switch {
+	case cause != nil:
+		return cause
+	case err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errStopped):
+		return err
+	case !clean:
+		return ErrForced
+	}
+	return nil
+}
+
+// ErrForced says that a stop did not wait for all answers; the next start seals and recovers the lanes concerned.
+var ErrForced = errors.New("stopped before every batch was answered")
+
+var errStopped = errors.New("stopped")
+
+// finish drains within its time, or until hard ends.
+func (m *Manager) finish(ctx, hard context.Context) bool {
+	drainCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	defer context.AfterFunc(hard, cancel)()
+	clean := m.drain(drainCtx)
+	if clean {
+		m.disown(drainCtx)
+	}
+	return clean
+}
+
+func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
+	g.Go(func() error { return m.srcLeaders.Run(ctx) })
+	g.Go(func() error { return m.dstLeaders.Run(ctx) })
+	g.Go(func() error { return m.beat(ctx) })
+	for range runtime.GOMAXPROCS(0) {
+		g.Go(func() error { m.runPreparer(ctx); return nil })
+	}
+	g.Go(func() error { m.runPlanner(ctx); return nil })
+	g.Go(func() error { m.runFlusher(ctx); return nil })
+	g.Go(func() error { m.runRouter(ctx); return nil })
+	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
+	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
+}
+
+// Offer tells the manager of lanes that it is to copy; it may be called again with the same ones. A lane whose topic
+// was created again on either side stops.
+func (m *Manager) Offer(as []Assignment) {
+	var fresh []*lane
+	for _, a := range as {
+		m.mu.Lock()
+		l, ok := m.lanes[a.Lane]
+		if !ok {
+			l = newLane(m, a, m.now())
+			m.lanes[a.Lane] = l
+		}
+		m.mu.Unlock()
+		if ok {
+			l.compare(a)
+			continue
+		}
+		fresh = append(fresh, l)
+	}
+	m.enterAll(fresh)
+}
+
+// enterAll gives new lanes to the opener, together, so that lanes of one broker are opened by one round of questions.
+func (m *Manager) enterAll(lanes []*lane) {
+	src, dst := make([]kafka.Part, len(lanes)), make([]kafka.Part, len(lanes))
+	for i, l := range lanes {
+		src[i], dst[i] = l.srcPart(), l.dstPart()
+		l.mu.Lock()
+		l.entering = true
+		l.setLocked(model.StateOpening, model.ReasonNone, "", m.now())
+		l.mu.Unlock()
+	}
+	m.srcLeaders.Want(src...)
+	m.dstLeaders.Want(dst...)
+	m.openQ.push(lanes...)
+}
+
+// compare takes over changed limits, and stops a lane whose topics are other ones now.
+func (l *lane) compare(a Assignment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.ident
+	switch {
+	case l.state == model.StateStopped:
+	case !was.Src.IsZero() && !a.Identity.Src.IsZero() && was.Src != a.Identity.Src:
+		l.stopLocked(model.ReasonRecreated, fmt.Sprintf("source topic has id %s now, copied was %s", a.Identity.Src, was.Src))
+	case !was.Dst.IsZero() && !a.Identity.Dst.IsZero() && was.Dst != a.Identity.Dst:
+		l.stopLocked(model.ReasonTargetLost, fmt.Sprintf("target topic has id %s now, copied to was %s", a.Identity.Dst, was.Dst))
+	default:
+		l.limits = a.Limits
+	}
+}
+
+// Gone stops lanes whose topic does not exist any more.
+func (m *Manager) Gone(lanes []model.Lane, why model.Reason) {
+	for _, id := range lanes {
+		if l := m.lane(id); l != nil {
+			l.stop(why, "the topic does not exist any more")
+		}
+	}
+}
+
+func (m *Manager) lane(id model.Lane) *lane {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lanes[id]
+}
+
+func (m *Manager) all() []*lane {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ls := make([]*lane, 0, len(m.lanes))
+	for _, l := range m.lanes {
+		ls = append(ls, l)
+	}
+	return ls
+}
+
+// fail ends the manager with an error that concerns the whole link.
+func (m *Manager) fail(err error) {
+	select {
+	case m.fatal <- err:
+	default:
+	}
+}
+
+// spawn runs a short task that ends with the manager.
+func (m *Manager) spawn(f func(context.Context)) {
+	m.tasks.Go(func() { f(m.work) })
+}
+
+// after calls f once d has passed, unless the manager ends first.
+func (m *Manager) after(d time.Duration, f func()) {
+	m.spawn(func(ctx context.Context) {
+		pauseFor(ctx, d)
+		if ctx.Err() == nil {
+			f()
+		}
+	})
+}
+
+// untilDone repeats a state write until it succeeds, showing the lanes that wait for it as in trouble.
+func (m *Manager) untilDone(ctx context.Context, what string, r model.Reason, lanes []*lane, f func(context.Context) error) bool {
+	b := newBackoff()
+	for {
+		err := f(ctx)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		for _, l := range lanes {
+			l.trouble(r, what+": "+err.Error())
+		}
+		b.wait(ctx)
+	}
+}
+
+// limit holds the reader back so that a link stays under its bytes per second.
+func (m *Manager) limit(ctx context.Context, n int64) {
+	for m.limiter != nil && n > 0 {
+		part := min(n, int64(m.limiter.Burst()))
+		if m.limiter.WaitN(ctx, int(part)) != nil {
+			return
+		}
+		n -= part
+	}
+}
+
+func (m *Manager) logState(l *lane, from model.State) {
+	attrs := []any{"topic", l.id.Topic, "partition", l.id.Partition, "state", l.state, "was", from,
+		"src_next", l.cursor.Src, "dst_next", l.cursor.Dst}
+	if l.reason != model.ReasonNone {
+		attrs = append(attrs, "reason", l.reason, "detail", l.detail, "remedy", model.Remedy(l.reason, l.id))
+	}
+	switch {
+	case l.state == model.StateStopped:
+		m.log.Error("lane stopped", attrs...)
+	case l.state == model.StateRetrying:
+		m.log.Warn("lane in trouble", attrs...)
+	case from == model.StateRetrying:
+		m.log.Info("lane recovered", attrs...)
+	default:
+		m.log.Debug("lane state", attrs...)
+	}
+}

@@ -1,0 +1,159 @@
+package replicator
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/model"
+)
+
+// Metrics are the counters of all links of a process.
+type Metrics struct {
+	delay      *prometheus.HistogramVec
+	gapRecords *prometheus.CounterVec
+	foreign    *prometheus.CounterVec
+	throttle   *prometheus.CounterVec
+	lastSave   *prometheus.GaugeVec
+}
+
+// NewMetrics registers the counters.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		delay: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "lockstep_copy_delay_seconds", Help: "Time from a batch's fetch answer to the target's acknowledgement.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
+		}, []string{"link"}),
+		gapRecords: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_gap_records_total", Help: "Source offsets that could not be copied; the ledger has the ranges.",
+		}, []string{"link"}),
+		foreign: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_foreign_writer_total", Help: "Records that somebody else wrote into a mirror topic.",
+		}, []string{"link", "topic"}),
+		throttle: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_throttle_seconds_total", Help: "Time that brokers' quotas asked to wait.",
+		}, []string{"link", "cluster"}),
+		lastSave: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lockstep_state_saved_timestamp_seconds", Help: "When cursors were last stored in the state topic.",
+		}, []string{"link"}),
+	}
+	reg.MustRegister(m.delay, m.gapRecords, m.foreign, m.throttle, m.lastSave)
+	return m
+}
+
+// landed counts an acknowledged batch.
+func (m *Manager) landed(o *outgoing) {
+	m.metrics.delay.WithLabelValues(m.opt.Link).Observe(m.now().Sub(o.fetched).Seconds())
+}
+
+func (m *Manager) throttled(cluster string, millis int32) {
+	if millis > 0 {
+		d := time.Duration(millis) * time.Millisecond
+		m.metrics.throttle.WithLabelValues(m.opt.Link, cluster).Add(d.Seconds())
+	}
+}
+
+// Collector reads the lanes' figures when they are scraped, so that copying pays nothing for them.
+type Collector struct {
+	managers []*Manager
+	perLane  bool
+	descs    map[string]*prometheus.Desc
+}
+
+// laneFigure is one per-lane metric.
+type laneFigure struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(*model.LaneStatus) float64
+}
+
+func laneFigures() []laneFigure {
+	g, c := prometheus.GaugeValue, prometheus.CounterValue
+	return []laneFigure{
+		{"lockstep_lane_source_start_offset", "Start of the source log; -1 while not known.", g, func(s *model.LaneStatus) float64 { return float64(s.SrcStart) }},
+		{"lockstep_lane_source_stable_offset", "Last stable offset of the source; -1 while not known.", g, func(s *model.LaneStatus) float64 { return float64(s.SrcStable) }},
+		{"lockstep_lane_source_end_offset", "End of the source log; -1 while not known.", g, func(s *model.LaneStatus) float64 { return float64(s.SrcEnd) }},
+		{"lockstep_lane_target_end_offset", "End of the target log as far as this process wrote it.", g, func(s *model.LaneStatus) float64 { return float64(s.DstEnd) }},
+		{"lockstep_lane_lag_records", "Source offsets that are readable and not copied yet.", g, func(s *model.LaneStatus) float64 { return float64(s.LagRecords()) }},
+		{"lockstep_lane_lag_seconds", "How long the oldest of them has been readable.", g, func(s *model.LaneStatus) float64 { return s.LagSeconds }},
+		{"lockstep_copied_records_total", "Records copied by this process.", c, func(s *model.LaneStatus) float64 { return float64(s.Records) }},
+		{"lockstep_copied_bytes_total", "Bytes of batches, as sent, copied by this process.", c, func(s *model.LaneStatus) float64 { return float64(s.Bytes) }},
+	}
+}
+
+// NewCollector returns a collector over managers; perLane adds topic and partition labels, else figures are summed, or
+// the largest taken where a sum means nothing, by link.
+func NewCollector(perLane bool, managers ...*Manager) *Collector {
+	c := &Collector{managers: managers, perLane: perLane, descs: make(map[string]*prometheus.Desc)}
+	labels := []string{"link"}
+	if perLane {
+		labels = append(labels, "topic", "partition")
+	}
+	for _, f := range laneFigures() {
+		c.descs[f.name] = prometheus.NewDesc(f.name, f.help, labels, nil)
+	}
+	c.descs[stateMetric] = prometheus.NewDesc(stateMetric, "Lanes by state.", []string{"link", "state", "reason"}, nil)
+	c.descs[formMetric] = prometheus.NewDesc(formMetric, "Batches acknowledged, by the form they were sent in.", []string{"link", "form"}, nil)
+	return c
+}
+
+const (
+	stateMetric = "lockstep_lane_state"
+	formMetric  = "lockstep_batches_total"
+)
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	for _, m := range c.managers {
+		s := m.Status()
+		c.lanes(ch, s)
+		c.states(ch, s)
+		for form, n := range s.Batches {
+			ch <- prometheus.MustNewConstMetric(c.descs[formMetric], prometheus.CounterValue, float64(n), s.Link, form)
+		}
+	}
+}
+
+func (c *Collector) states(ch chan<- prometheus.Metric, s LinkStatus) {
+	type key struct {
+		state  model.State
+		reason model.Reason
+	}
+	n := make(map[key]int)
+	for i := range s.Lanes {
+		n[key{s.Lanes[i].State, s.Lanes[i].Reason}]++
+	}
+	for k, v := range n {
+		ch <- prometheus.MustNewConstMetric(c.descs[stateMetric], prometheus.GaugeValue, float64(v), s.Link, string(k.state), string(k.reason))
+	}
+}
+
+func (c *Collector) lanes(ch chan<- prometheus.Metric, s LinkStatus) {
+	for _, f := range laneFigures() {
+		sum := 0.0
+		for i := range s.Lanes {
+			l := &s.Lanes[i]
+			v := f.value(l)
+			if c.perLane {
+				ch <- prometheus.MustNewConstMetric(c.descs[f.name], f.kind, v, s.Link, l.Topic, strconv.Itoa(int(l.Partition)))
+				continue
+			}
+			if f.name == "lockstep_lane_lag_seconds" {
+				sum = max(sum, v)
+			} else {
+				sum += max(0, v)
+			}
+		}
+		if !c.perLane {
+			ch <- prometheus.MustNewConstMetric(c.descs[f.name], f.kind, sum, s.Link)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package replicator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+	"lockstep/offsetsync"
+)
+
+const (
+	// openGroup is how many lanes of one target broker are opened together: one request asks for all of them.
+	openGroup = 500
+	// openAtOnce is how many such groups are under way, and readAtOnce how many logs one of them reads at a time.
+	openAtOnce = 8
+	readAtOnce = 8
+	// askTimeout bounds one question to the brokers.
+	askTimeout = 15 * time.Second
+)
+
+// runOpener establishes the positions of lanes: those that enter, and those whose last batches have an unknown
+// outcome. Lanes of one target broker go together, so a broker that hangs delays no lane of another.
+func (m *Manager) runOpener(ctx context.Context, q *queue, work func(context.Context, []*lane)) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	slots := make(chan struct{}, openAtOnce)
+	for {
+		first, ok := q.wait(ctx)
+		if !ok {
+			return
+		}
+		for _, group := range m.byTargetLeader(q, append([]*lane{first}, q.drain()...)) {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			running.Go(func() {
+				defer func() { <-slots }()
+				work(ctx, group)
+			})
+		}
+	}
+}
+
+// byTargetLeader groups lanes by the broker that leads their target partition. A lane whose leader is not known comes
+// up again, together with others, when leaders change.
+func (m *Manager) byTargetLeader(q *queue, lanes []*lane) [][]*lane {
+	at := make(map[int32][]*lane)
+	var groups [][]*lane
+	for _, l := range lanes {
+		leader, ok := m.leaderOrPark(l, q)
+		if !ok {
+			continue
+		}
+		at[leader.Broker] = append(at[leader.Broker], l)
+		if g := at[leader.Broker]; len(g) == openGroup {
+			groups = append(groups, g)
+			at[leader.Broker] = nil
+		}
+	}
+	for _, g := range at {
+		if len(g) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// leaderOrPark looks up a lane's target leader; without one, the lane comes back to q when leaders change.
+func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
+	m.sendMu.Lock()
+	leader, ok := m.dstLeaders.Lookup(l.dstPart())
+	if !ok {
+		m.unled[l] = q
+	}
+	m.sendMu.Unlock()
+	if !ok {
+		l.trouble(model.ReasonLeaderUnavailable, "the target partition has no known leader")
+	}
+	return leader, ok
+}
+
+// later lets a lane come up again, in the queue where it was, after a wait that grows with each attempt.
+func (m *Manager) later(l *lane, r model.Reason, detail string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == model.StateStopped || l.draining {
+		return
+	}
+	l.attempts++
+	l.troubleLocked(r, detail, m.now())
+	q := m.openQ
+	if l.verdict == mending {
+		q = m.repairQ
+	}
+	m.dstLeaders.Stale(l.dstPart(), -1)
+	m.after(waitFor(l.attempts), func() { q.push(l) })
+}
+
+func (m *Manager) laterErr(l *lane, what string, err error) {
+	action, reason := kafka.Classify(err)
+	if action == kafka.Stop {
+		l.stop(reason, what+": "+err.Error())
+		return
+	}
+	m.later(l, reason, what+": "+err.Error())
+}
+
+// entry is a lane on its way to its next opening.
+type entry struct {
+	lane       *lane
+	ident      model.Identity
+	part       kafka.Part
+	above      uint64
+	born       bool
+	start, end int64 // the target's log
+	state      offsetsync.LaneState
+	found      bool // the state topic knows the lane
+	next       offsetsync.Opening
+}
+
+// enter opens a group of lanes of one target broker.
+func (m *Manager) enter(ctx context.Context, lanes []*lane) {
+	entries, see := m.entries(lanes)
+	if see && !m.stillOurs(ctx, entries) {
+		return
+	}
+	var fresh, clean, dirty []*entry
+	for _, e := range m.unclaimed(ctx, m.targetEnds(ctx, entries)) {
+		step, reason, detail := decide(e, m.opt.Owner)
+		switch step {
+		case stepFresh:
+			fresh = append(fresh, e)
+		case stepClean:
+			clean = append(clean, e)
+		case stepRecover:
+			dirty = append(dirty, e)
+		case stepStop:
+			e.lane.stop(reason, detail)
+		}
+	}
+	ready := m.first(ctx, fresh)
+	for _, e := range clean {
+		e.next = continued(e, e.state.Cursor)
+		ready = append(ready, e)
+	}
+	m.commit(ctx, ready)
+	m.commit(ctx, m.recover(ctx, dirty))
+}
+
+// entries takes the lanes that still want to be opened. see tells that one was refused for its epoch.
+func (m *Manager) entries(lanes []*lane) (es []*entry, see bool) {
+	for _, l := range lanes {
+		l.mu.Lock()
+		if l.entering && !l.draining && l.state != model.StateStopped {
+			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born})
+			see = see || l.seeStop
+		}
+		l.mu.Unlock()
+	}
+	return es, see
+}
+
+// targetEnds asks the leader for both ends of every target log. A lane whose leader does not answer waits: right after
+// a topic was created, leaders refuse batches until they answer this.
+func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
+	parts := make([]kafka.Part, len(es))
+	for i, e := range es {
+		parts[i] = e.part
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	ends := m.opt.Target.ListOffsets(ctx, parts, kafka.AtEnd, false)
+	starts := m.opt.Target.ListOffsets(ctx, parts, kafka.AtStart, false)
+	var ok []*entry
+	for _, e := range es {
+		end, start := ends[e.part], starts[e.part]
+		if end.Err != nil || start.Err != nil {
+			m.laterErr(e.lane, "ask the target leader for the log's end", firstErr(end.Err, start.Err))
+			continue
+		}
+		e.start, e.end = start.Offset, end.Offset
+		e.state, e.found = m.view.Lane(e.lane.id)
+		ok = append(ok, e)
+	}
+	return ok
+}
+
+func firstErr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is how a lane enters.
+type step int
+
+const (
+	stepFresh   step = iota // never copied: from the link's start position
+	stepClean               // drained, and nothing happened since: same term
+	stepRecover             // seal, then read what landed
+	stepStop
+)
+
+// decide chooses how a lane enters, from its state on the target alone.
+func decide(e *entry, owner string) (step, model.Reason, string) {
+	if !e.found {
+		if e.start != e.end {
+			return stepStop, model.ReasonNotEmpty, fmt.Sprintf("target %s/%d holds offsets %d to %d and this link has no state for it",
+				e.part.Topic, e.part.Partition, e.start, e.end-1)
+		}
+		return stepFresh, "", ""
+	}
+	was := e.state.Opening.Identity
+	switch {
+	case was.Src != e.ident.Src && !was.Src.IsZero() && !e.ident.Src.IsZero():
+		return stepStop, model.ReasonRecreated, fmt.Sprintf("source topic has id %s, copied was %s", e.ident.Src, was.Src)
+	case was.DstTopic != e.ident.DstTopic || was.Dst != e.ident.Dst && !was.Dst.IsZero() && !e.ident.Dst.IsZero():
+		return stepStop, model.ReasonTargetLost, fmt.Sprintf("target topic is %s with id %s, copied to was %s with id %s",
+			e.ident.DstTopic, e.ident.Dst, was.DstTopic, was.Dst)
+	case e.end < e.state.Cursor.Dst:
+		return stepStop, model.ReasonDiverged, fmt.Sprintf("target log ends at %d, the state says %d records were copied up to %d",
+			e.end, e.state.Cursor.Count, e.state.Cursor.Dst)
+	case e.state.Clean && e.end == e.state.Cursor.Dst && e.state.Opening.Term.N > e.above && e.state.Opening.Term.Owner == owner:
+		return stepClean, "", ""
+	}
+	return stepRecover, "", ""
+}
+
+// continued is the next opening of a lane in the term of the one before.
+func continued(e *entry, at model.Cursor) offsetsync.Opening {
+	prev := e.state.Opening
+	return offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: prev.Term, Identity: e.ident,
+		Origin: at, Closed: &offsetsync.Closed{Cursor: at}}
+}
+
+// first gives lanes that were never copied their origin.
+func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
+	if len(es) == 0 {
+		return nil
+	}
+	t, err := m.terms.above(ctx, 0)
+	if err != nil {
+		m.laterAll(es, "take a term", err)
+		return nil
+	}
+	froms := m.startOffsets(ctx, es)
+	var ready []*entry
+	for _, e := range es {
+		from := froms[e.lane.id]
+		if from.Err != nil {
+			m.laterErr(e.lane, "ask the source leader for the start position", from.Err)
+			continue
+		}
+		e.next = offsetsync.Opening{Lane: e.lane.id, N: 1, Term: t, Identity: e.ident,
+			Origin: model.Cursor{Src: from.Offset, Dst: e.end, SrcEpoch: -1}}
+		ready = append(ready, e)
+	}
+	return ready
+}
+
+func (m *Manager) laterAll(es []*entry, what string, err error) {
+	for _, e := range es {
+		m.laterErr(e.lane, what, err)
+	}
+}
+
+// commit makes openings durable and lets their lanes go. An opening that another one forestalled is void, and its lane
+// looks at the state again.
+func (m *Manager) commit(ctx context.Context, es []*entry) {
+	if len(es) == 0 {
+		return
+	}
+	openings := make([]offsetsync.Opening, len(es))
+	for i, e := range es {
+		openings[i] = e.next
+	}
+	failpoint("before_open")
+	won, err := m.store.Open(ctx, openings)
+	failpoint("after_open")
+	if err != nil {
+		m.laterAll(es, "store openings", err)
+		return
+	}
+	for i, e := range es {
+		if !won[i] {
+			m.later(e.lane, model.ReasonSuperseded, "another opening came first")
+			continue
+		}
+		e.lane.begin(e.next.N, e.next.Term, e.next.Origin, m.now())
+	}
+}

@@ -1,0 +1,204 @@
+package replicator
+
+import (
+	"context"
+	"fmt"
+
+	"lockstep/internal/model"
+	"lockstep/replicator/batch"
+)
+
+// refusal is why a lane cannot go on behind what it has prepared.
+type refusal struct {
+	reason model.Reason
+	detail string
+}
+
+// runPreparer checks, shapes and numbers what was fetched, one lane at a time. Several run side by side, so that one
+// lane's expensive batch delays no other.
+func (m *Manager) runPreparer(ctx context.Context) {
+	for {
+		l, ok := m.prepareQ.wait(ctx)
+		if !ok {
+			return
+		}
+		for l.prepareNext() {
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// prepareNext works on the lane's oldest chunk. It returns false when there is none, or another worker has the lane.
+func (l *lane) prepareNext() bool {
+	l.mu.Lock()
+	if l.preparing || len(l.in) == 0 || l.refusal != nil || l.verdict > repair || l.draining {
+		l.mu.Unlock()
+		return false
+	}
+	c := l.in[0]
+	l.in = l.in[1:]
+	l.preparing = true
+	w := &shaper{lane: l, term: l.term, at: l.at, limits: l.m.limitsNow(l.limits), codecs: l.m.codecs, chunk: c}
+	l.mu.Unlock()
+
+	w.shape()
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.preparing = false
+	l.preparedLocked(w)
+	c.buf.release()
+	return true
+}
+
+// preparedLocked takes over what a worker made of a chunk, unless the lane dropped its buffers meanwhile.
+func (l *lane) preparedLocked(w *shaper) {
+	if w.chunk.gen != l.gen {
+		for _, o := range w.out {
+			o.drop()
+		}
+		return
+	}
+	l.held -= int64(len(w.chunk.raw))
+	for _, o := range w.out {
+		l.held += int64(len(o.raw))
+	}
+	l.out = append(l.out, w.out...)
+	l.at, l.refusal = w.at, w.refusal
+	if len(w.jumps) > 0 {
+		l.pendingJumps = append(l.pendingJumps, w.jumps...)
+		l.m.planQ.push(l)
+	}
+	l.advanceLocked()
+	l.m.wakeSender(l)
+	l.turnLocked()
+}
+
+// advanceLocked moves the cursor, or what the cursor will become, over source offsets that hold nothing to copy.
+func (l *lane) advanceLocked() {
+	var last *outgoing
+	for _, os := range [][]*outgoing{l.out, l.inflight, l.failed} {
+		if len(os) > 0 {
+			last = os[len(os)-1]
+			break
+		}
+	}
+	if last != nil {
+		last.srcEnd, last.srcEpoch = max(last.srcEnd, l.at.src), l.at.srcEpoch
+		return
+	}
+	l.cursor.Src, l.cursor.SrcEpoch = max(l.cursor.Src, l.at.src), l.at.srcEpoch
+}
+
+// shaper turns one chunk into numbered batches and plan entries. It touches no shared state.
+type shaper struct {
+	lane   *lane
+	term   model.Term
+	limits batch.Limits
+	codecs *batch.Codecs
+	chunk  chunk
+
+	at      place
+	out     []*outgoing
+	jumps   []model.Jump
+	refusal *refusal
+}
+
+func (w *shaper) shape() {
+	aborted := batch.NewAborted(w.chunk.aborted)
+	var fault error
+	for h, b := range batch.SplitErr(w.chunk.raw, &fault) {
+		keep := aborted.Keep(h, b)
+		if h.Next() <= w.at.src {
+			continue
+		}
+		if keep {
+			w.shapeBatch(h, b)
+		}
+		if w.refusal != nil {
+			return
+		}
+		w.at.src, w.at.srcEpoch = h.Next(), h.LeaderEpoch
+	}
+	if fault != nil {
+		w.refuse(model.ReasonCorrupt, fmt.Sprintf("from source offset %d on: %v", w.at.src, fault))
+	}
+}
+
+// shapeBatch chooses the form: pass when nothing in the batch has to change, else rebuild.
+func (w *shaper) shapeBatch(h batch.Header, b []byte) {
+	if h.Passable(w.at.src) && (w.limits.MaxBytes <= 0 || int32(len(b)) <= w.limits.MaxBytes) {
+		w.emit(b, []model.Run{{Src: h.BaseOffset, N: int64(h.Count)}}, h, h.MaxTimestamp, formPass)
+		return
+	}
+	w.rebuild(h, b)
+}
+
+// rebuild decodes a batch, leaves out what was copied before, and encodes the rest as dense create-time batches.
+func (w *shaper) rebuild(h batch.Header, b []byte) {
+	rs, err := w.codecs.AppendRecords(nil, b, w.at.src)
+	if err != nil {
+		w.refuse(model.ReasonCorrupt, fmt.Sprintf("source offsets %d to %d: %v", h.BaseOffset, h.Next()-1, err))
+		return
+	}
+	if len(rs) == 0 {
+		return
+	}
+	if err := batch.CheckRecords(rs, w.limits); err != nil {
+		w.refuse(refusalReason(err), err.Error())
+		return
+	}
+	built, err := w.codecs.Encode(rs, h.Codec(), w.limits.MaxBytes)
+	if err != nil {
+		w.refuse(model.ReasonCorrupt, fmt.Sprintf("source offsets %d to %d: %v", h.BaseOffset, h.Next()-1, err))
+		return
+	}
+	for _, part := range built {
+		if w.refusal == nil {
+			w.emitBuilt(h, part)
+		}
+	}
+}
+
+func (w *shaper) emitBuilt(h batch.Header, part batch.Built) {
+	if part.TooLarge {
+		w.refuse(model.ReasonTooLarge, fmt.Sprintf("record at source offset %d takes %d bytes, the target accepts %d",
+			part.Runs[0].Src, len(part.Bytes), w.limits.MaxBytes))
+		return
+	}
+	w.emit(part.Bytes, part.Runs, h, part.MaxTimestamp, formRebuild)
+}
+
+// emit numbers a batch and notes where its records' source offsets jump.
+func (w *shaper) emit(raw []byte, runs []model.Run, h batch.Header, maxTS int64, f form) {
+	batch.Stamp(raw, w.term.PID, w.term.Epoch, model.Seq(w.at.count))
+	if err := batch.Check(raw, w.limits); err != nil {
+		w.refuse(refusalReason(err), fmt.Sprintf("source offset %d: %v", runs[0].Src, err))
+		return
+	}
+	o := &outgoing{lane: w.lane, raw: raw, count: w.at.count, srcEpoch: h.LeaderEpoch, maxTS: maxTS, form: f,
+		buf: w.chunk.buf.hold(), fetched: w.lane.m.now()}
+	for _, r := range runs {
+		if r.Src != w.at.planSrc {
+			w.jumps = append(w.jumps, model.Jump{Count: w.at.count, Src: r.Src})
+			w.at.jumps++
+		}
+		w.at.count += r.N
+		w.at.planSrc = r.Src + r.N
+		o.n += r.N
+	}
+	o.srcEnd, o.needPlan = w.at.planSrc, w.at.jumps
+	w.out = append(w.out, o)
+}
+
+func (w *shaper) refuse(r model.Reason, detail string) {
+	w.refusal = &refusal{reason: r, detail: detail}
+}
+
+// limitsNow completes a topic's limits with the present time, which time-stamp bounds count from.
+func (m *Manager) limitsNow(l batch.Limits) batch.Limits {
+	l.Now = m.now().UnixMilli()
+	return l
+}

@@ -1,0 +1,154 @@
+package replicator
+
+import (
+	"context"
+
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+)
+
+// runRouter moves lanes to the fetchers and senders of their partitions' leaders, and keeps them there.
+func (m *Manager) runRouter(ctx context.Context) {
+	for {
+		src, dst := m.srcLeaders.Changed(), m.dstLeaders.Changed()
+		m.reroute()
+		select {
+		case <-src:
+		case <-dst:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *Manager) reroute() {
+	for _, l := range m.all() {
+		m.place(l)
+	}
+	// Leaders are looked up under sendMu by whoever adds to these maps, so nobody is added for a leader that was
+	// learnt before this.
+	m.sendMu.Lock()
+	waiting, unled := m.unrouted, m.unled
+	m.unrouted, m.unled = make(map[*lane]struct{}), make(map[*lane]*queue)
+	m.sendMu.Unlock()
+	for l := range waiting {
+		m.wakeSender(l)
+	}
+	back := make(map[*queue][]*lane)
+	for l, q := range unled {
+		back[q] = append(back[q], l)
+	}
+	for q, lanes := range back {
+		q.push(lanes...)
+	}
+}
+
+// place gives an open lane to a fetcher of its source leader.
+func (m *Manager) place(l *lane) {
+	leader, ok := m.srcLeaders.Lookup(l.srcPart())
+	if !ok {
+		l.leaderless()
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, replica := l.fetcher()
+	if replica >= 0 {
+		leader.Broker = replica
+	}
+	if now != nil && now.broker == leader.Broker {
+		now.signal()
+		return
+	}
+	if now != nil {
+		now.remove(l)
+	}
+	l.setFetcher(m.fetcherLocked(leader.Broker, l))
+}
+
+// leaderless notes that the source partition has no leader.
+func (l *lane) leaderless() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open {
+		l.troubleLocked(model.ReasonLeaderUnavailable, "the source partition has no known leader", l.m.now())
+	}
+}
+
+func (l *lane) fetcher() (f *fetcher, replica int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fetch, l.replica
+}
+
+// readFrom moves a lane to the follower that the leader named for this rack, or with -1 back to the leader.
+func (m *Manager) readFrom(l *lane, replica int32) {
+	l.mu.Lock()
+	was := l.replica
+	l.replica = replica
+	l.mu.Unlock()
+	if was != replica {
+		m.spawn(func(context.Context) { m.place(l) })
+	}
+}
+
+func (l *lane) setFetcher(f *fetcher) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fetch = f
+}
+
+// fetcherLocked adds the lane to a shard with room, or starts another one. It returns nil when that fails; the next
+// change of leaders tries again.
+func (m *Manager) fetcherLocked(broker int32, l *lane) *fetcher {
+	for _, f := range m.fetchers[broker] {
+		if f.add(l) {
+			return f
+		}
+	}
+	client, err := m.opt.Source.NewFetch()
+	if err != nil {
+		m.log.Error("start fetcher", "broker", broker, "error", err)
+		return nil
+	}
+	f := &fetcher{m: m, broker: broker, client: client, lanes: make(map[*lane]struct{}), wake: make(chan struct{}, 1),
+		session: kafka.NewSession()}
+	f.add(l)
+	m.fetchers[broker] = append(m.fetchers[broker], f)
+	m.tasks.Go(func() { f.run(m.work) })
+	return f
+}
+
+func (m *Manager) fetcherCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, fs := range m.fetchers {
+		n += len(fs)
+	}
+	return n
+}
+
+// wakeSender tells the sender of the lane's target leader that the lane may have something to send. It takes no lane's
+// lock, so that callers may hold one.
+func (m *Manager) wakeSender(l *lane) {
+	m.sendMu.Lock()
+	defer m.sendMu.Unlock()
+	leader, ok := m.dstLeaders.Lookup(l.dstPart())
+	if !ok {
+		m.unrouted[l] = struct{}{}
+		return
+	}
+	s, ok := m.senders[leader.Broker]
+	if !ok {
+		s = m.startSenderLocked(leader.Broker)
+	}
+	s.ready.push(l)
+}
+
+func (m *Manager) startSenderLocked(broker int32) *sender {
+	s := &sender{m: m, broker: broker, ready: newQueue(), pipe: kafka.NewPipeline(m.opt.Target.Produce(), broker, sendWindow)}
+	m.senders[broker] = s
+	m.tasks.Go(func() { s.run(m.work) })
+	return s
+}

@@ -1,0 +1,169 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+)
+
+const (
+	// sendBytes and sendParts bound one produce request: many ready partitions share it, since a request per batch
+	// loses against every rival on small batches.
+	sendBytes = 1 << 20
+	sendParts = 64
+	// sendWindow is how many requests are under way on one connection. The broker works on them in order.
+	sendWindow = 4
+	// produceTimeout is how long a leader waits for its followers.
+	produceTimeout = 30 * time.Second
+)
+
+// sender produces to one target broker, several requests in flight in a fixed order.
+type sender struct {
+	m      *Manager
+	broker int32
+	ready  *queue
+	pipe   *kafka.Pipeline
+}
+
+func (s *sender) run(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.pipe.Run(ctx)
+	}()
+	for {
+		l, ok := s.ready.wait(ctx)
+		if !ok {
+			break
+		}
+		if r := s.gather(l); r != nil {
+			s.send(ctx, r)
+		}
+	}
+	<-done
+}
+
+// round is one produce request and the batches in it, in order.
+type round struct {
+	batches []*outgoing
+	size    int
+}
+
+// gather takes one batch of each ready lane, up to a request's bounds.
+func (s *sender) gather(first *lane) *round {
+	r := &round{}
+	var again []*lane
+	for l := first; l != nil; {
+		if o := l.take(s); o != nil {
+			r.batches = append(r.batches, o)
+			r.size += len(o.raw)
+			if l.sendable() {
+				again = append(again, l)
+			}
+		}
+		if r.size >= sendBytes || len(r.batches) >= sendParts {
+			break
+		}
+		l, _ = s.ready.pop()
+	}
+	for _, l := range again {
+		s.ready.push(l)
+	}
+	if len(r.batches) == 0 {
+		return nil
+	}
+	return r
+}
+
+func (s *sender) send(ctx context.Context, r *round) {
+	failpoint("before_send")
+	err := s.pipe.Send(ctx, s.request(r), func(resp kmsg.Response, err error) {
+		failpoint("before_answer")
+		s.answered(r, resp, err)
+	})
+	if err != nil {
+		s.answered(r, nil, err)
+	}
+	failpoint("after_send")
+}
+
+func (s *sender) request(r *round) kmsg.Request {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks = -1
+	req.TimeoutMillis = int32(produceTimeout.Milliseconds())
+	index := make(map[string]int)
+	for _, o := range r.batches {
+		p := o.lane.dstPart()
+		i, ok := index[p.Topic]
+		if !ok {
+			i = len(req.Topics)
+			index[p.Topic] = i
+			t := kmsg.NewProduceRequestTopic()
+			t.Topic, t.TopicID = p.Topic, p.ID
+			req.Topics = append(req.Topics, t)
+		}
+		part := kmsg.NewProduceRequestTopicPartition()
+		part.Partition, part.Records = p.Partition, o.raw
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part)
+	}
+	return req
+}
+
+// errUnanswered is the outcome of a batch that the broker's answer does not mention.
+var errUnanswered = errors.New("the answer does not name the partition")
+
+// answer is what a broker says of one batch.
+type answer struct {
+	base int64
+	err  error
+}
+
+func (s *sender) answered(r *round, resp kmsg.Response, err error) {
+	answers := make(map[partKey]answer, len(r.batches))
+	if pr, ok := resp.(*kmsg.ProduceResponse); ok && err == nil {
+		s.m.throttled(s.m.opt.Target.Name(), pr.ThrottleMillis)
+		collect(pr, answers)
+	}
+	for _, o := range r.batches {
+		a := answer{err: err}
+		if err == nil {
+			var ok bool
+			if a, ok = find(answers, o.lane.dstPart()); !ok {
+				a = answer{err: errUnanswered}
+			}
+		}
+		o.lane.settle(o, a.base, a.err)
+	}
+}
+
+// partKey finds a batch by what a produce answer names: the topic's id from version 13 on, else its name.
+type partKey struct {
+	topic     string
+	id        model.TopicID
+	partition int32
+}
+
+// find looks a partition up by id, then by name: produce answers by id from version 13 on.
+func find(answers map[partKey]answer, p kafka.Part) (answer, bool) {
+	a, ok := answers[partKey{id: p.ID, partition: p.Partition}]
+	if !ok {
+		a, ok = answers[partKey{topic: p.Topic, partition: p.Partition}]
+	}
+	return a, ok
+}
+
+func collect(pr *kmsg.ProduceResponse, answers map[partKey]answer) {
+	for i := range pr.Topics {
+		t := &pr.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			k := partKey{topic: t.Topic, id: t.TopicID, partition: p.Partition}
+			answers[k] = answer{base: p.BaseOffset, err: kafka.ProduceError(p)}
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package replicator
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"lockstep/internal/model"
+	"lockstep/replicator/term"
+)
+
+// LinkStatus is a link's present state.
+type LinkStatus struct {
+	Link    string
+	Owner   string
+	Term    uint64
+	Seal    term.Way // how this link seals; empty until it had to
+	Lanes   []model.LaneStatus
+	Batches map[string]int64 // by form
+}
+
+// Status returns the present state of the link and of all its lanes, in order.
+func (m *Manager) Status() LinkStatus {
+	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.way(), Batches: make(map[string]int64)}
+	now := m.now()
+	for _, l := range m.all() {
+		s.Lanes = append(s.Lanes, l.status(now))
+		l.countForms(s.Batches)
+	}
+	slices.SortFunc(s.Lanes, func(a, b model.LaneStatus) int { return cmp.Or(a.Lane.Compare(b.Lane)) })
+	return s
+}
+
+func (m *Manager) way() term.Way {
+	w, _ := m.sealWay.Load().(term.Way)
+	return w
+}
+
+func (m *Manager) setSealWay(w term.Way) {
+	if w != term.WayUnknown {
+		m.sealWay.Store(w)
+	}
+}
+
+func (l *lane) status(now time.Time) model.LaneStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := model.LaneStatus{
+		Lane: l.id, DstTopic: l.ident.DstTopic, State: l.state, Reason: l.reason, Detail: l.detail, Since: l.since,
+		Remedy: model.Remedy(l.reason, l.id), Term: l.term.N, Opening: l.opening, Cursor: l.cursor,
+		SrcStart: l.srcStart, SrcStable: l.srcStable, SrcEnd: l.srcEnd, Readable: l.readable(), DstEnd: l.dstEnd,
+		Records: l.copied.records, Bytes: l.copied.bytes,
+	}
+	if l.opening > 0 {
+		s.LagSeconds = l.points.behind(l.cursor.Src, now).Seconds()
+	}
+	return s
+}
+
+func (l *lane) countForms(into map[string]int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f := range formCount {
+		into[f.String()] += l.forms[f]
+	}
+}
+
+// Reached reports whether every given lane has copied everything below its source offset. Lanes that stopped are
+// returned apart: they will not get there by themselves.
+func (m *Manager) Reached(ends map[model.Lane]int64) (done bool, stopped []model.LaneStatus) {
+	done = true
+	now := m.now()
+	for id, end := range ends {
+		l := m.lane(id)
+		if l == nil {
+			done = false
+			continue
+		}
+		if s := l.status(now); s.State == model.StateStopped {
+			stopped = append(stopped, s)
+			continue
+		}
+		done = done && l.reached(end)
+	}
+	return done, stopped
+}

@@ -1,0 +1,53 @@
+package replicator
+
+import (
+	"context"
+	"fmt"
+
+	"lockstep/internal/model"
+	"lockstep/replicator/term"
+)
+
+// terms hands out the link's terms. A term serves all lanes that need one newer than theirs.
+type terms struct {
+	m    *Manager
+	gate chan struct{} // one taker at a time
+}
+
+func newTerms(m *Manager) *terms { return &terms{m: m, gate: make(chan struct{}, 1)} }
+
+// above returns the newest term of this owner if it is newer than n, else takes the next one and makes it durable
+// before it is used.
+func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
+	select {
+	case t.gate <- struct{}{}:
+	case <-ctx.Done():
+		return model.Term{}, ctx.Err()
+	}
+	defer func() { <-t.gate }()
+	last := t.newest()
+	if last.Owner == t.m.opt.Owner && last.N > n {
+		return last, nil
+	}
+	next, err := term.Take(ctx, t.m.opt.Target, t.m.opt.Link, last, t.m.opt.Owner)
+	if err != nil {
+		return model.Term{}, err
+	}
+	failpoint("after_take")
+	if err := t.m.store.PutTerm(ctx, next); err != nil {
+		return model.Term{}, fmt.Errorf("store term %d: %w", next.N, err)
+	}
+	if err := t.m.view.Barrier(ctx); err != nil {
+		return model.Term{}, err
+	}
+	t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)
+	return next, nil
+}
+
+func (t *terms) newest() model.Term {
+	all := t.m.view.Terms()
+	if len(all) == 0 {
+		return model.Term{}
+	}
+	return all[len(all)-1]
+}

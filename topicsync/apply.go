@@ -1,0 +1,118 @@
+package topicsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"lockstep/internal/kafka"
+)
+
+// topicsPerRequest bounds one CreateTopics or CreatePartitions request.
+const topicsPerRequest = 200
+
+// Result is what became of an action. Its Left has what the target refused on top of the plan's.
+type Result struct {
+	Action
+	// Existed says that somebody else created the topic first, with partitions and settings of their own.
+	Existed bool
+	// Unknown are setting names that the target does not know, with its own words.
+	Unknown map[string]string
+	Err     error // a *TopicError
+}
+
+// Apply carries out a plan and returns one result per action, in their order. A chunk that a broker refuses as a whole
+// is halved until the culprits stand alone; a topic whose settings are refused is created without those settings. One
+// topic's error does not hold back the others.
+func Apply(ctx context.Context, dst *kafka.Cluster, actions []Action) []Result {
+	results := make([]Result, len(actions))
+	var creates, grows []*Result
+	for i, a := range actions {
+		results[i].Action = a
+		if a.Kind == Create {
+			creates = append(creates, &results[i])
+		} else {
+			grows = append(grows, &results[i])
+		}
+	}
+	createAll(ctx, dst, creates)
+	for chunk := range slices.Chunk(grows, topicsPerRequest) {
+		halving(chunk, func(rs []*Result) { growOnce(ctx, dst, rs) })
+	}
+	for i := range results {
+		results[i].finish(dst.Name())
+	}
+	return results
+}
+
+// finish gives an error its operation and hint, and forgives what is no error.
+func (r *Result) finish(cluster string) {
+	switch {
+	case errors.Is(r.Err, kerr.TopicAlreadyExists):
+		r.Existed, r.Err = true, nil
+	case r.Err != nil && r.Kind == Create:
+		r.Err = topicError("create", r.DstTopic, cluster, "Create", r.Err)
+	case r.Err != nil:
+		r.Err = topicError("grow", r.DstTopic, cluster, "Alter", r.Err)
+	}
+}
+
+// halving sends a chunk, and its halves when a broker refused all of it: some limit the topics of one request, and do
+// not say to how many.
+func halving(rs []*Result, send func([]*Result)) {
+	send(rs)
+	if len(rs) < 2 || !slices.Equal(rs, withErr(rs, refusedWhole)) {
+		return
+	}
+	halving(rs[:len(rs)/2], send)
+	halving(rs[len(rs)/2:], send)
+}
+
+// refusedWhole reports whether an error may be the fault of another topic in the same request.
+func refusedWhole(err error) bool {
+	return errors.Is(err, kerr.PolicyViolation) || errors.Is(err, kerr.InvalidRequest)
+}
+
+// withErr returns the results whose error is of that kind.
+func withErr(rs []*Result, is func(error) bool) []*Result {
+	return slices.DeleteFunc(slices.Clone(rs), func(r *Result) bool { return r.Err == nil || !is(r.Err) })
+}
+
+func growOnce(ctx context.Context, dst *kafka.Cluster, rs []*Result) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
+	for _, r := range rs {
+		t := kmsg.NewCreatePartitionsRequestTopic()
+		t.Topic, t.Count = r.DstTopic, r.Partitions
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, dst.Admin())
+	errs := make(map[string]error)
+	if err == nil {
+		for _, t := range resp.Topics {
+			errs[t.Topic] = brokerError(t.ErrorCode, t.ErrorMessage)
+		}
+	}
+	settle(rs, errs, err)
+}
+
+// settle gives each result its topic's answer, or the error of the whole request.
+func settle(rs []*Result, errs map[string]error, err error) {
+	for _, r := range rs {
+		answer, ok := errs[r.DstTopic]
+		switch {
+		case err != nil:
+			r.Err = err
+		case !ok:
+			r.Err = fmt.Errorf("the broker's answer leaves the topic out: %w", kerr.UnknownServerError)
+		default:
+			r.Err = answer
+		}
+	}
+}

@@ -1,0 +1,348 @@
+package topicsync
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+)
+
+// look is what one pass sees and finds out.
+type look struct {
+	src, dst kafka.Meta
+	wanted   []Wanted
+	skipped  []Skipped
+	errs     map[string]error // by source topic: what is wrong with it now
+}
+
+// fail notes what is wrong with a topic; the first error of a pass stays.
+func (l *look) fail(topic string, err error) {
+	if _, ok := l.errs[topic]; !ok {
+		l.errs[topic] = err
+	}
+}
+
+// once makes one pass and returns how many wanted topics are neither ready nor in error.
+func (s *Syncer) once(ctx context.Context) (open int, err error) {
+	s.pass.Lock()
+	defer s.pass.Unlock()
+	l, err := s.observe(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.markLost(l)
+	s.change(ctx, l)
+	s.offer(ctx, l)
+	s.gone(ctx, l)
+	return s.publish(l), ctx.Err()
+}
+
+// observe asks both clusters for all topics, at the same time.
+func (s *Syncer) observe(ctx context.Context) (*look, error) {
+	l := &look{errs: make(map[string]error)}
+	var errs [2]error
+	var wg sync.WaitGroup
+	wg.Go(func() { l.src, errs[0] = s.o.Src.Metadata(ctx) })
+	wg.Go(func() { l.dst, errs[1] = s.o.Dst.Metadata(ctx) })
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, fmt.Errorf("look at topics: %w", err)
+		}
+	}
+	if err := s.sameClusters(l); err != nil {
+		return nil, err
+	}
+	s.rememberStart(l.src.Topics)
+	l.wanted, l.skipped = Select(s.o.Link, l.src.Topics, l.dst.Topics, s.meet.of(l.src.Topics))
+	for _, w := range l.wanted {
+		if w.Src.Err != nil {
+			l.fail(w.Src.Name, topicError("describe", w.Src.Name, s.o.Src.Name(), "Describe", w.Src.Err))
+		}
+		if w.Dst.Err != nil {
+			l.fail(w.Src.Name, topicError("describe", w.Dst.Name, s.o.Dst.Name(), "Describe", w.Dst.Err))
+		}
+	}
+	return l, nil
+}
+
+// sameClusters refuses to go on when another cluster answers than in the pass before.
+func (s *Syncer) sameClusters(l *look) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, id := range []string{l.src.ClusterID, l.dst.ClusterID} {
+		if s.ids[i] != "" && id != s.ids[i] {
+			return fmt.Errorf("look at topics: %w: id %s, before %s", ErrClusterChanged, id, s.ids[i])
+		}
+		s.ids[i] = id
+	}
+	return nil
+}
+
+// rememberStart keeps what the first pass sees of the source.
+func (s *Syncer) rememberStart(topics map[string]kafka.TopicMeta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.start != nil {
+		return
+	}
+	s.start = make(map[string]seen, len(topics))
+	for name, t := range topics {
+		s.start[name] = seen{t.ID, len(t.Parts)}
+	}
+}
+
+// born reports whether a partition was not there when the first pass looked. Of a topic that could not be described
+// then, nothing counts as new.
+func (s *Syncer) born(t kafka.TopicMeta, partition int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, ok := s.start[t.Name]
+	if ok && was.parts == 0 {
+		return false
+	}
+	return !ok || was.id != t.ID || int(partition) >= was.parts
+}
+
+// markLost notes target topics that existed and are gone.
+func (s *Syncer) markLost(l *look) {
+	for _, w := range l.wanted {
+		lost := !w.Exists && s.existed(w)
+		s.with(w.Src.Name, func(t *topic) { t.lost = lost })
+		if lost {
+			l.fail(w.Src.Name, errTargetLost)
+		}
+	}
+}
+
+// existed reports whether the target topic was there before, in this run or, by the state topic, in an earlier one.
+func (s *Syncer) existed(w Wanted) bool {
+	var before bool
+	s.with(w.Src.Name, func(t *topic) { before = t.lost || len(t.offered) > 0 })
+	if before || s.o.Known == nil {
+		return before
+	}
+	for _, p := range w.Src.Parts {
+		if id, ok := s.o.Known(s.lane(w, p.Partition)); ok && id.DstTopic == w.Dst.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// otherID reports whether lanes of the topic were offered for a target topic of another id: one that lockstep did not
+// make, and does not change.
+func (s *Syncer) otherID(w Wanted) (other bool) {
+	s.with(w.Src.Name, func(t *topic) {
+		for _, id := range t.offered {
+			other = other || w.Exists && id.Dst != w.Dst.ID
+		}
+	})
+	return other
+}
+
+func (s *Syncer) lane(w Wanted, partition int32) model.Lane {
+	return model.Lane{Link: s.o.Link.Name, Topic: w.Src.Name, Partition: partition}
+}
+
+// change plans and applies what the target needs, and looks at the changed topics again.
+func (s *Syncer) change(ctx context.Context, l *look) {
+	now := time.Now()
+	s.noteBrokers(len(l.dst.Brokers))
+	in := Input{
+		Link: s.o.Link, Brokers: len(l.dst.Brokers), Refused: s.refused(),
+		Explicit: s.explicit(ctx, l, now), Lost: make(map[string]bool),
+	}
+	for _, w := range l.wanted {
+		if !s.due(w.Src.Name, now) {
+			continue
+		}
+		in.Wanted = append(in.Wanted, w)
+		in.Lost[w.Dst.Name] = l.errs[w.Src.Name] != nil || s.otherID(w)
+	}
+	actions := Plan(in)
+	if len(actions) == 0 {
+		return
+	}
+	var changed []string
+	for _, r := range Apply(ctx, s.o.Dst, actions) {
+		s.applied(l, r, now)
+		changed = append(changed, r.DstTopic)
+	}
+	s.lookAgain(ctx, l, changed)
+}
+
+// noteBrokers makes refused topics due when the target's number of brokers changed: it may be what they waited for.
+func (s *Syncer) noteBrokers(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes == n {
+		return
+	}
+	s.nodes = n
+	for _, t := range s.topics {
+		t.retry = retry{}
+	}
+}
+
+// explicit reads the source's settings of the topics that are to be created. Where they may not be read, topics are
+// created without them only if the link does not want settings to follow.
+func (s *Syncer) explicit(ctx context.Context, l *look, now time.Time) map[string]map[string]string {
+	var missing []string
+	for _, w := range l.wanted {
+		if !w.Exists && l.errs[w.Src.Name] == nil && s.due(w.Src.Name, now) {
+			missing = append(missing, w.Src.Name)
+		}
+	}
+	settings, errs := ReadExplicit(ctx, s.o.Src, missing)
+	for name, err := range errs {
+		if denied(err) && !s.o.Link.Configs.Sync {
+			settings[name] = map[string]string{}
+			continue
+		}
+		l.fail(name, err)
+	}
+	return settings
+}
+
+// due reports whether the target may be asked again about a topic that it refused before.
+func (s *Syncer) due(name string, now time.Time) (due bool) {
+	s.with(name, func(t *topic) { due = t.retry.due(now) })
+	return due
+}
+
+// applied notes what became of an action.
+func (s *Syncer) applied(l *look, r Result, now time.Time) {
+	s.with(r.Topic, func(t *topic) {
+		if r.Err != nil {
+			t.retry.failed(now, s.o.Interval)
+			return
+		}
+		t.retry = retry{}
+		if r.Kind == Create && !r.Existed {
+			t.left = r.Left
+		}
+	})
+	s.learn(r.Unknown)
+	if r.Err != nil {
+		l.fail(r.Topic, r.Err)
+		return
+	}
+	if !r.Existed {
+		s.log.Info("changed target topic", "action", r.Kind, "topic", r.Topic, "dst_topic", r.DstTopic,
+			"partitions", r.Partitions, "replication", r.Replication, "left_out", len(r.Left), "reason", r.Reason)
+	}
+}
+
+// lookAgain takes the changed topics' new metadata into the pass. When that fails, the next pass sees them.
+func (s *Syncer) lookAgain(ctx context.Context, l *look, names []string) {
+	meta, err := s.o.Dst.Metadata(ctx, names...)
+	if err != nil {
+		return
+	}
+	maps.Copy(l.dst.Topics, meta.Topics)
+	l.wanted, _ = Select(s.o.Link, l.src.Topics, l.dst.Topics, s.meet.of(l.src.Topics))
+	for _, w := range l.wanted {
+		if w.Exists && w.Dst.Err != nil {
+			l.fail(w.Src.Name, topicError("describe", w.Dst.Name, s.o.Dst.Name(), "Describe", w.Dst.Err))
+		}
+	}
+}
+
+// refused returns a copy of the setting names that the target does not know.
+func (s *Syncer) refused() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.refuse)
+}
+
+func (s *Syncer) learn(unknown map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.refuse, unknown)
+}
+
+// with runs fn on what is remembered of a source topic, under the lock.
+func (s *Syncer) with(name string, fn func(*topic)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[name]
+	if t == nil {
+		t = &topic{offered: make(map[int32]model.Identity)}
+		s.topics[name] = t
+	}
+	fn(t)
+}
+
+// publish sets every topic's status, logs what changed, and returns how many wanted topics are still on their way.
+func (s *Syncer) publish(l *look) (open int) {
+	now := time.Now()
+	for _, k := range l.skipped {
+		s.show(TopicStatus{Topic: k.Topic, DstTopic: s.o.Link.TargetTopic(k.Topic), State: TopicSkipped, Detail: k.Why}, now)
+	}
+	for _, w := range l.wanted {
+		st := statusOf(w, s.ready(w), l.errs[w.Src.Name])
+		if st.State == TopicWaiting && st.Err == nil && !s.due(w.Src.Name, now) {
+			st = s.previous(w.Src.Name, st)
+		}
+		if st.State == TopicWaiting {
+			open++
+		}
+		s.show(st, now)
+	}
+	return open
+}
+
+// previous keeps the state and the error of the last attempt while the next one is still to come: this pass found out
+// nothing new.
+func (s *Syncer) previous(name string, st TopicStatus) TopicStatus {
+	s.with(name, func(t *topic) {
+		if t.status.Err != nil {
+			st.State, st.Detail, st.Remedy, st.Err = t.status.State, t.status.Detail, t.status.Remedy, t.status.Err
+		}
+	})
+	return st
+}
+
+// ready counts a topic's offered lanes of its present identity.
+func (s *Syncer) ready(w Wanted) (n int) {
+	id, ok := w.Identity()
+	if !ok {
+		return 0
+	}
+	s.with(w.Src.Name, func(t *topic) {
+		for p, offered := range t.offered {
+			if offered == id && int(p) < len(w.Src.Parts) {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// show stores a status, and logs a change of state once.
+func (s *Syncer) show(st TopicStatus, now time.Time) {
+	st.Link, st.Since = s.o.Link.Name, now
+	var was TopicStatus
+	s.with(st.Topic, func(t *topic) {
+		was = t.status
+		if was.State == st.State {
+			st.Since = was.Since
+		}
+		st.Left = slices.Clone(t.left)
+		t.status = st
+	})
+	if was.State == st.State || st.State == TopicSkipped {
+		return
+	}
+	log := s.log.Info
+	if st.State == TopicFailed || st.State == TopicTargetLost {
+		log = s.log.Warn
+	}
+	log("topic state", "topic", st.Topic, "dst_topic", st.DstTopic, "state", st.State, "detail", st.Detail)
+}

@@ -1,0 +1,219 @@
+package topicsync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"lockstep/config"
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+)
+
+// Ready is a lane that can be copied: its target partition's leader answers.
+type Ready struct {
+	Lane     model.Lane
+	Identity model.Identity
+	// BornAfterStart says that the source partition was not there when the Syncer looked for the first time, so that
+	// it is copied from its first record, whatever the link's start is.
+	BornAfterStart bool
+	Limits         TopicLimits
+}
+
+// Lanes takes what a Syncer finds. Both methods are called by one goroutine at a time.
+type Lanes interface {
+	// Offer hands over lanes that can be copied now. Each is offered once, and again when one of its topics got another
+	// id or after it was Gone. With an error, all of them are offered again in the next pass.
+	Offer(ctx context.Context, link string, ready []Ready) error
+	// Gone says that the topic of offered lanes does not exist any more, on the source (ReasonSourceDeleted) or on the
+	// target (ReasonTargetLost): twice in a row, by an answer without error.
+	Gone(ctx context.Context, lanes []model.Lane, why model.Reason)
+}
+
+// Options are what a Syncer needs.
+type Options struct {
+	Link config.Link
+	// Links are all links that run, Link included: what they would make collide is not copied. Link alone when empty.
+	Links    []config.Link
+	Src, Dst *kafka.Cluster
+	Lanes    Lanes
+	Logger   *slog.Logger
+	// Interval is the pause between two passes; 1 s when 0. A pass that waits for a leader is followed sooner, and a
+	// pass that took long is followed later.
+	Interval time.Duration
+	// Known tells which topics a lane joined in earlier runs, from the state topic. Without it, a target topic that
+	// vanished while lockstep was down is created again.
+	Known func(model.Lane) (model.Identity, bool)
+}
+
+const (
+	defaultInterval = time.Second
+	// firstPause is how long after a pass with unfinished lanes the next one begins; it doubles up to the interval. The
+	// leader of a new partition answers after about 0.2 s.
+	firstPause = 50 * time.Millisecond
+	// longestPause bounds how far slow passes stretch the interval: a new topic is to be copied within 5 s.
+	longestPause = 2 * time.Second
+	// patience is how long Once waits for something that is expected to pass by itself.
+	patience = 30 * time.Second
+)
+
+// Syncer keeps the topics of one link in step and offers its lanes. Its methods may be called from any goroutine.
+type Syncer struct {
+	o    Options
+	log  *slog.Logger
+	pass sync.Mutex // held for a whole pass; taken before mu
+	meet collisions // used by passes only
+
+	mu     sync.Mutex        // guards the fields below; never held across I/O
+	topics map[string]*topic // by source name
+	start  map[string]seen   // what the first pass saw; nil before it
+	ids    [2]string         // the clusters' ids, source and target
+	refuse map[string]string // settings that the target does not know
+	nodes  int               // the target's brokers
+}
+
+// topic is what a Syncer remembers of a source topic.
+type topic struct {
+	status     TopicStatus
+	offered    map[int32]model.Identity
+	left       []Left
+	lost       bool // the target topic existed, and is gone
+	srcMissing int  // answers in a row without it
+	dstMissing int
+	retry      retry
+}
+
+// seen is a source topic as the first pass saw it.
+type seen struct {
+	id    model.TopicID
+	parts int
+}
+
+// New returns a Syncer. It does no I/O.
+func New(o Options) *Syncer {
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
+	if len(o.Links) == 0 {
+		o.Links = []config.Link{o.Link}
+	}
+	return &Syncer{
+		meet: collisions{link: o.Link, links: o.Links},
+		o:    o, log: o.Logger.With("link", o.Link.Name),
+		topics: make(map[string]*topic), refuse: make(map[string]string),
+	}
+}
+
+// Run makes passes until ctx ends and then returns nil. What goes wrong in a pass is logged, shown by Topics and tried
+// again; only ErrClusterChanged ends Run.
+func (s *Syncer) Run(ctx context.Context) error {
+	var said string
+	pause := firstPause
+	for {
+		began := time.Now()
+		open, err := s.once(ctx)
+		if errors.Is(err, ErrClusterChanged) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		said = s.logPass(err, said)
+		if open == 0 {
+			pause = s.o.Interval
+		}
+		if !sleep(ctx, max(pause, min(10*time.Since(began), longestPause))) {
+			return nil
+		}
+		pause = min(2*pause, s.o.Interval)
+		if open == 0 {
+			pause = firstPause
+		}
+	}
+}
+
+// logPass logs a failed pass when it is news, and that it is over.
+func (s *Syncer) logPass(err error, said string) string {
+	switch {
+	case err != nil && err.Error() != said:
+		s.log.Warn("cannot look at topics", "error", err)
+	case err == nil && said != "":
+		s.log.Info("topics can be looked at again")
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Once makes passes until every lane that the link should have is offered or its topic has an error, which Topics
+// shows. What is expected to pass by itself counts as an error after 30 s. The returned error says that the clusters
+// could not be looked at before ctx ended, or that ctx ended first.
+func (s *Syncer) Once(ctx context.Context) error {
+	deadline := time.Now().Add(patience)
+	for pause := firstPause; ; pause = min(2*pause, s.o.Interval) {
+		open, err := s.once(ctx)
+		switch {
+		case errors.Is(err, ErrClusterChanged):
+			return err
+		case err == nil && (open == 0 || time.Now().After(deadline)):
+			return nil
+		}
+		if !sleep(ctx, pause) {
+			return cmp.Or(err, fmt.Errorf("wait for %d topics: %w", open, context.Cause(ctx)))
+		}
+	}
+}
+
+// sleep waits and returns false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// Topics returns all source topics that were seen, by name: copied, or why not.
+func (s *Syncer) Topics() []TopicStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]TopicStatus, 0, len(s.topics))
+	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
+		out = append(out, s.topics[name].status)
+	}
+	return out
+}
+
+// Forget drops what was seen of a source topic, so that the next pass creates what is missing on the target and offers
+// the topic's lanes again: for an operator's "accept" or "rebuild".
+func (s *Syncer) Forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.topics, name)
+}
+
+// retry spaces out attempts at something that a cluster refused.
+type retry struct {
+	after time.Time
+	pause time.Duration
+}
+
+const longestRetry = 10 * time.Second
+
+// failed notes a refusal at a time.
+func (r *retry) failed(now time.Time, first time.Duration) {
+	r.pause = min(max(2*r.pause, first), longestRetry)
+	r.after = now.Add(r.pause)
+}
+
+// due reports whether it is time to try.
+func (r *retry) due(now time.Time) bool { return !now.Before(r.after) }
