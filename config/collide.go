@@ -75,7 +75,7 @@ func Collisions(links []Link, topicsBySourceCluster map[string][]string) []Colli
 	w := newWays(links)
 	for _, cluster := range slices.Sorted(maps.Keys(topicsBySourceCluster)) {
 		for _, topic := range slices.Sorted(slices.Values(topicsBySourceCluster[cluster])) {
-			w.follow(spot{cluster, topic}, nil)
+			w.start(spot{cluster, topic})
 		}
 	}
 	return w.collisions()
@@ -91,6 +91,17 @@ type ways struct {
 	writers map[spot][]Hop
 	cycles  []Collision
 	circles map[Hop]bool // last hops of the cycles that were found
+	left    int          // spots that may still be visited from the present start
+}
+
+// maxSpots bounds what one topic may become. Links that make more of it do not do so by intent: names that grow in
+// two ways at once double with every round.
+const maxSpots = 1000
+
+// start follows one topic of a source cluster.
+func (w *ways) start(at spot) {
+	w.left = maxSpots
+	w.follow(at, nil)
 }
 
 // step is the last hop of a way and what came before it.
@@ -109,14 +120,15 @@ func newWays(links []Link) *ways {
 }
 
 // follow visits everything that a topic becomes; way is how it came here. It ends, because a name that grows with each
-// round becomes too long for Kafka.
+// round becomes too long for Kafka. Then nothing more is asked of that start.
 func (w *ways) follow(at spot, way *step) {
 	if _, before := w.seen[at]; before {
 		return
 	}
 	w.seen[at] = false
+	w.left--
 	for _, l := range w.from[at.cluster] {
-		if l.refuses(at.topic) != "" {
+		if w.left <= 0 || l.refuses(at.topic) != "" {
 			continue
 		}
 		hop := Hop{Link: l.Name, Cluster: at.cluster, Topic: at.topic, Target: l.TargetTopic(at.topic)}
@@ -129,13 +141,16 @@ func (w *ways) follow(at spot, way *step) {
 // grown too long by passing one link again and again.
 func (w *ways) take(hop Hop, next spot, way *step) {
 	longer := &step{hop, way}
-	if len(next.topic) > MaxTopicName {
-		w.cycle(firstRound(longer), next)
+	if len(next.topic) > MaxTopicName || w.left == 1 {
+		if round := firstRound(longer); len(round) > 0 {
+			w.cycle(round)
+			w.left = 0
+		}
 		return
 	}
 	w.writers[next] = append(w.writers[next], hop)
 	if finished, before := w.seen[next]; before && !finished {
-		w.cycle(since(longer, next), next)
+		w.cycle(since(longer, next))
 		return
 	}
 	w.follow(next, longer)
@@ -168,18 +183,17 @@ func firstRound(way *step) []Hop {
 }
 
 // cycle keeps a circle that was not found before.
-func (w *ways) cycle(hops []Hop, next spot) {
-	if len(hops) == 0 || w.circles[hops[len(hops)-1]] {
-		return
+func (w *ways) cycle(hops []Hop) {
+	if last := hops[len(hops)-1]; !w.circles[last] {
+		w.circles[last] = true
+		w.cycles = append(w.cycles, newCycle(hops))
 	}
-	w.circles[hops[len(hops)-1]] = true
-	w.cycles = append(w.cycles, newCycle(hops, next.cluster))
 }
 
-func newCycle(way []Hop, cluster string) Collision {
+func newCycle(way []Hop) Collision {
 	last := way[len(way)-1]
 	cuts := way
-	if way[0].Link == last.Link {
+	if way[0].Link == last.Link && len(way) > 1 {
 		cuts = way[1:] // leaving out the first would be not to copy the topic at all
 	}
 	ways := make([]string, 0, len(cuts))

@@ -132,12 +132,14 @@ func simulate(links []Link, topics map[string][]string) (copies map[edge]bool, g
 			work = append(work, spot{c, t})
 		}
 	}
-	for ; len(work) > 0; work = work[1:] {
+	for len(work) > 0 {
+		at := work[len(work)-1] // the newest first, so that a name that grows is soon too long
+		work = work[:len(work)-1]
 		for _, l := range links {
-			if ok, _ := l.Selects(work[0].topic); !ok || l.Source != work[0].cluster {
+			if ok, _ := l.Selects(at.topic); !ok || l.Source != at.cluster {
 				continue
 			}
-			e := edge{work[0], spot{l.Target, l.TargetTopic(work[0].topic)}, l.Name}
+			e := edge{at, spot{l.Target, l.TargetTopic(at.topic)}, l.Name}
 			if len(e.to.topic) > longer {
 				return copies, true
 			}
@@ -188,6 +190,18 @@ func TestCollisions_OrderDoesNotMatter(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// Names that grow in two ways at once would be 2 to the power of 100 topics.
+func TestCollisions_EndsWhereNamesDouble(t *testing.T) {
+	t.Parallel()
+	links := []Link{
+		renamed(link("l", "a", "b", ".*"), "x{topic}"), renamed(link("m", "a", "b", ".*"), "y{topic}"),
+		renamed(link("n", "b", "a", ".*"), "{topic}"), link("o", "a", "b", "[xy]{0,40}"),
+	}
+	if got := Collisions(links, map[string][]string{"a": {"t", "u"}}); len(got) == 0 {
+		t.Error("no collision found")
+	}
 }
 
 // Every sample is a name that the link selects: a refusal at start names a real case.

@@ -15,7 +15,7 @@ func (l *loader) checkLoops() {
 		for _, topic := range samples(link) {
 			l.checkState(link, topic, links)
 			w := newWays(links)
-			w.follow(spot{link.Source, topic}, nil)
+			w.start(spot{link.Source, topic})
 			for _, c := range w.collisions() {
 				l.collision(c, reported)
 			}

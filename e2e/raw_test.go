@@ -22,10 +22,16 @@ type rawBatch struct {
 	sequence      int32
 }
 
-// rawBatches reads the batches of a partition from an offset to its end, uncommitted ones too.
-func rawBatches(t testing.TB, c kafkatest.Target, topic string, partition int32) []rawBatch {
+// rawBatches reads the batches of a partition from its start to its end, uncommitted ones too.
+func rawBatches(t testing.TB, c kafkatest.Target, topic string, partition int32) (out []rawBatch) {
 	t.Helper()
-	var out []rawBatch
+	eachRaw(t, c, topic, partition, func(r rawBatch, _ []byte) { out = append(out, r) })
+	return out
+}
+
+// eachRaw calls fn for each batch of a partition, with its bytes.
+func eachRaw(t testing.TB, c kafkatest.Target, topic string, partition int32, fn func(rawBatch, []byte)) {
+	t.Helper()
 	next, end := kafkatest.LogStart(t, c, topic, partition), kafkatest.End(t, c, topic, partition)
 	for next < end {
 		b := kafkatest.FetchRaw(t, c, topic, partition, next, false).RecordBatches
@@ -35,9 +41,8 @@ func rawBatches(t testing.TB, c kafkatest.Target, topic string, partition int32)
 			if len(b) < size {
 				break
 			}
-			r := parseBatch(b[:size])
-			if r.last >= next {
-				out = append(out, r)
+			if r := parseBatch(b[:size]); r.last >= next {
+				fn(r, b[:size])
 				next = r.last + 1
 			}
 			b = b[size:]
@@ -46,7 +51,6 @@ func rawBatches(t testing.TB, c kafkatest.Target, topic string, partition int32)
 			t.Fatalf("%s/%d: no batch at offset %d, end %d", topic, partition, next, end)
 		}
 	}
-	return out
 }
 
 func parseBatch(b []byte) rawBatch {

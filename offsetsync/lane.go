@@ -74,7 +74,7 @@ func (l *lane) open(o Opening) {
 	if last != nil && !chained {
 		l.void, l.queue, last = append(l.void, last.id()), nil, nil
 	}
-	n := &opened{chained: chained || o.N == 1,Opening: o, plan: newLine(point{o.Origin.Count, o.Origin.Src}), land: newLine(point{o.Origin.Count, o.Origin.Dst})}
+	n := &opened{chained: chained || o.N == 1, Opening: o, plan: newLine(point{o.Origin.Count, o.Origin.Src}), land: newLine(point{o.Origin.Count, o.Origin.Dst})}
 	if last == nil || last.Identity != o.Identity {
 		l.queue, l.m = []*opened{n}, nil // another topic: what was copied before never answers again
 		l.begin(n)

@@ -107,8 +107,8 @@ func (m *Map) DropBefore(dst int64) {
 		*m = *NewMap(m.stop.Src, m.stop.Dst)
 		return
 	}
-	at, next := m.find(dst, byDst)
-	if d := dst - at.Dst; d < at.N || d == 0 && at.N == 0 {
+	at, next := m.find(dst-1, byDst)
+	if d := dst - at.Dst; d < at.N {
 		m.start = position{at.Src + d, dst}
 	} else {
 		m.start = position{next.Src, next.Dst}

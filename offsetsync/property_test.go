@@ -170,6 +170,7 @@ func TestView_EqualsTheTruth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		k := drive(t, w, true, true)
+		k.p.view.DropBefore(theLane, w.logStart)
 		st, ok := k.p.view.Lane(theLane)
 		if !ok || st.Opening.Nonce != k.ch.id.nonce {
 			t.Fatalf("newest opening is %+v, want %+v", st.Opening, k.ch.id)

@@ -30,11 +30,10 @@ func (s *Store) Trim(ctx context.Context, l model.Lane, logStart int64) (int, er
 	for _, key := range t.keys {
 		entries = append(entries, s.laneEntry(l, key, nil))
 	}
-	if len(entries) == 0 {
-		return 0, nil
-	}
-	if err := s.put(ctx, entries...); err != nil {
-		return 0, &LaneError{l, err}
+	if len(entries) > 0 {
+		if err := s.put(ctx, entries...); err != nil {
+			return 0, &LaneError{l, err}
+		}
 	}
 	s.view.DropBefore(l, logStart)
 	return len(t.keys), nil

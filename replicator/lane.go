@@ -46,6 +46,7 @@ type chunk struct {
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer
+	at      time.Time // of the answer
 }
 
 // outgoing is one numbered batch. It keeps its bytes until it is settled, so that it can be sent again unchanged.
@@ -357,11 +358,13 @@ func (l *lane) stop(r model.Reason, detail string) {
 func (l *lane) stopLocked(r model.Reason, detail string) {
 	l.open = false
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
-	if len(l.inflight) == 0 {
-		l.dropBuffersLocked()
-	} else {
-		l.verdict = max(l.verdict, halt)
+	l.entering = false
+	if len(l.inflight) > 0 {
+		l.verdict = halt
+		return
 	}
+	l.verdict = goOn // whoever repairs the lane finds that it is not to go on
+	l.dropBuffersLocked()
 }
 
 // lastOffset walks the batches of a fetch answer and returns the offset behind the last whole one and its leader

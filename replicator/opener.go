@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,60 +15,59 @@ import (
 const (
 	// openGroup is how many lanes of one target broker are opened together: one request asks for all of them.
 	openGroup = 500
-	// openAtOnce is how many such groups are under way, and readAtOnce how many logs one of them reads at a time.
-	openAtOnce = 8
+	// readAtOnce is how many logs are read at a time for one broker.
 	readAtOnce = 8
 	// askTimeout bounds one question to the brokers.
 	askTimeout = 15 * time.Second
 )
 
 // runOpener establishes the positions of lanes: those that enter, and those whose last batches have an unknown
-// outcome. Lanes of one target broker go together, so a broker that hangs delays no lane of another.
+// outcome. Lanes of one target broker go together, and each broker has a worker of its own, so that a broker that hangs
+// delays no lane of another.
 func (m *Manager) runOpener(ctx context.Context, q *queue, work func(context.Context, []*lane)) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	slots := make(chan struct{}, openAtOnce)
+	brokers := make(map[int32]*queue)
 	for {
 		first, ok := q.wait(ctx)
 		if !ok {
 			return
 		}
-		for _, group := range m.byTargetLeader(q, append([]*lane{first}, q.drain()...)) {
-			select {
-			case slots <- struct{}{}:
-			case <-ctx.Done():
-				return
+		for broker, lanes := range m.byTargetLeader(q, append([]*lane{first}, q.drain()...)) {
+			bq, ok := brokers[broker]
+			if !ok {
+				bq = newQueue()
+				brokers[broker] = bq
+				running.Go(func() { openAt(ctx, bq, work) })
 			}
-			running.Go(func() {
-				defer func() { <-slots }()
-				work(ctx, group)
-			})
+			bq.push(lanes...)
+		}
+	}
+}
+
+// openAt works through one broker's lanes.
+func openAt(ctx context.Context, q *queue, work func(context.Context, []*lane)) {
+	for {
+		first, ok := q.wait(ctx)
+		if !ok {
+			return
+		}
+		for group := range slices.Chunk(append([]*lane{first}, q.drain()...), openGroup) {
+			work(ctx, group)
 		}
 	}
 }
 
 // byTargetLeader groups lanes by the broker that leads their target partition. A lane whose leader is not known comes
 // up again, together with others, when leaders change.
-func (m *Manager) byTargetLeader(q *queue, lanes []*lane) [][]*lane {
+func (m *Manager) byTargetLeader(q *queue, lanes []*lane) map[int32][]*lane {
 	at := make(map[int32][]*lane)
-	var groups [][]*lane
 	for _, l := range lanes {
-		leader, ok := m.leaderOrPark(l, q)
-		if !ok {
-			continue
-		}
-		at[leader.Broker] = append(at[leader.Broker], l)
-		if g := at[leader.Broker]; len(g) == openGroup {
-			groups = append(groups, g)
-			at[leader.Broker] = nil
+		if leader, ok := m.leaderOrPark(l, q); ok {
+			at[leader.Broker] = append(at[leader.Broker], l)
 		}
 	}
-	for _, g := range at {
-		if len(g) > 0 {
-			groups = append(groups, g)
-		}
-	}
-	return groups
+	return at
 }
 
 // leaderOrPark looks up a lane's target leader; without one, the lane comes back to q when leaders change.

@@ -178,8 +178,12 @@ func (w *shaper) emit(raw []byte, runs []model.Run, h batch.Header, maxTS int64,
 		w.refuse(refusalReason(err), fmt.Sprintf("source offset %d: %v", runs[0].Src, err))
 		return
 	}
-	o := &outgoing{lane: w.lane, raw: raw, count: w.at.count, srcEpoch: h.LeaderEpoch, maxTS: maxTS, form: f,
-		buf: w.chunk.buf.hold(), fetched: w.lane.m.now()}
+	o := &outgoing{lane: w.lane, raw: raw, count: w.at.count, srcEpoch: h.LeaderEpoch, maxTS: maxTS, form: f, fetched: w.chunk.at}
+	if f == formPass {
+		o.buf = w.chunk.buf.hold() // raw points into the fetch answer
+	} else {
+		o.buf = newBuffer(w.lane.m.budget, int64(len(raw)))
+	}
 	for _, r := range runs {
 		if r.Src != w.at.planSrc {
 			w.jumps = append(w.jumps, model.Jump{Count: w.at.count, Src: r.Src})

@@ -135,15 +135,22 @@ func (s *Syncer) existed(w Wanted) bool {
 	return false
 }
 
-// otherID reports whether lanes of the topic were offered for a target topic of another id: one that lockstep did not
-// make, and does not change.
+// otherID reports whether lanes of the topic joined a target topic of another id, in this run or an earlier one: the
+// present one was made by somebody else, and lockstep does not change it.
 func (s *Syncer) otherID(w Wanted) (other bool) {
+	if !w.Exists || len(w.Dst.Parts) >= len(w.Src.Parts) {
+		return false
+	}
 	s.with(w.Src.Name, func(t *topic) {
 		for _, id := range t.offered {
-			other = other || w.Exists && id.Dst != w.Dst.ID
+			other = other || id.Dst != w.Dst.ID
 		}
 	})
-	return other
+	if other || s.o.Known == nil {
+		return other
+	}
+	id, ok := s.o.Known(s.lane(w, 0))
+	return ok && id.DstTopic == w.Dst.Name && id.Dst != w.Dst.ID
 }
 
 func (s *Syncer) lane(w Wanted, partition int32) model.Lane {
@@ -286,7 +293,7 @@ func (s *Syncer) publish(l *look) (open int) {
 		s.show(TopicStatus{Topic: k.Topic, DstTopic: s.o.Link.TargetTopic(k.Topic), State: TopicSkipped, Detail: k.Why}, now)
 	}
 	for _, w := range l.wanted {
-		st := statusOf(w, s.ready(w), l.errs[w.Src.Name])
+		st := statusOf(s.o.Link.Name, w, s.ready(w), l.errs[w.Src.Name])
 		if st.State == TopicWaiting && st.Err == nil && !s.due(w.Src.Name, now) {
 			st = s.previous(w.Src.Name, st)
 		}

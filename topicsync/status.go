@@ -38,14 +38,15 @@ type TopicStatus struct {
 }
 
 // statusOf says how a wanted topic stands. err is what went wrong with it in this pass.
-func statusOf(w Wanted, ready int, err error) TopicStatus {
+func statusOf(link string, w Wanted, ready int, err error) TopicStatus {
 	s := TopicStatus{
-		Topic: w.Src.Name, DstTopic: w.Dst.Name, Err: err, Ready: ready,
+		Link: link, Topic: w.Src.Name, DstTopic: w.Dst.Name, Err: err, Ready: ready,
 		Partitions: len(w.Src.Parts), DstPartitions: len(w.Dst.Parts),
 	}
 	switch {
 	case errors.Is(err, errTargetLost):
-		s.State, s.Remedy = TopicTargetLost, "lockstep lanes rebuild"
+		s.State = TopicTargetLost
+		s.Remedy = model.Remedy(model.ReasonTargetLost, model.Lane{Link: link, Topic: w.Src.Name})
 	case err != nil && passing(err):
 		s.State = TopicWaiting
 	case err != nil:

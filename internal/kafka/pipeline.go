@@ -21,6 +21,9 @@ var errPipelineEnded = fmt.Errorf("%w: the pipeline to the broker has ended", Er
 //
 // The client library keeps no order between goroutines, so a request is given to it only when the one before has been
 // serialised, which its AppendTo tells: the library's queue to a broker is first in, first out from there on.
+//
+// The order ends where a connection is cut: a broker may work on the last bytes of the old connection after the first
+// ones of the new. Only the batches' sequences and epochs guard against that.
 type Pipeline struct {
 	cl     *kgo.Client
 	broker int32

@@ -150,19 +150,22 @@ func TestReal_PipelineConnectionCut(t *testing.T) {
 		if lost == 0 || lost > 2*50 {
 			t.Errorf("%d answers lost by two cuts", lost)
 		}
-		// What stands in the log stands in the order of sending, whether it was answered or not.
+		// Every answered request stands in the log, behind those that were answered before it. Unanswered ones may
+		// stand anywhere: a broker may read the old connection's last bytes after the new one's first.
 		got, err := c.ReadAt(testContext(t), p, 0, 16<<20, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		from := 0
 		for i := range n {
+			if j.errs[i] != nil {
+				continue
+			}
 			at := bytes.Index(got.RecordBatches[from:], fmt.Appendf(nil, "<%04d>", i))
-			if at >= 0 {
-				from += at
-			} else if j.errs[i] == nil {
+			if at < 0 {
 				t.Fatalf("answered request %d is not behind its predecessors", i)
 			}
+			from += at
 		}
 	})
 }

@@ -20,7 +20,8 @@ import (
 type Cluster struct {
 	opts  Options
 	in    *install
-	dir   string
+	root  string // removed at the end
+	dir   string // in it, one per try to start
 	id    string
 	nodes []*node
 	certs *Certs // nil without TLS
@@ -70,6 +71,9 @@ func launch(o Options) (*Cluster, error) {
 	}
 	for try := 1; ; try++ {
 		c, err := launchOnce(filepath.Join(dir, strconv.Itoa(try)), in, o)
+		if err == nil {
+			c.root = dir
+		}
 		if err == nil || try == 3 || !errors.Is(err, errPortTaken) {
 			return c, err
 		}
@@ -168,7 +172,7 @@ func (c *Cluster) close() {
 // removeUnless removes the cluster's files, unless they are worth a look.
 func (c *Cluster) removeUnless(failed bool) {
 	if !failed {
-		os.RemoveAll(c.dir)
+		os.RemoveAll(c.root)
 	}
 }
 

@@ -47,23 +47,34 @@ const (
 	ReasonInternal          Reason = "internal"            // a broken invariant of lockstep's own; please report it
 )
 
-// Remedy returns what an operator does about a reason: a command, or "by itself".
+// Remedy returns what an operator does about a reason, or "by itself".
 func Remedy(r Reason, l Lane) string {
+	const again = "; then restart lockstep, which looks at every lane again"
 	switch r {
 	case ReasonNone:
 		return ""
 	case ReasonNotEmpty:
-		return "empty or rename the target topic, or take it over: lockstep topics adopt --link " + l.Link + " --topic " + l.Topic
+		return "empty or delete the target topic, or give the link another name for it with topics.rename" + again
+	case ReasonOtherLink, ReasonCycle:
+		return "leave the topic out of one of the two links with topics.exclude, or rename it with topics.rename" + again
 	case ReasonRecreated:
-		return "lockstep topics accept --link " + l.Link + " --topic " + l.Topic
-	case ReasonTooLarge, ReasonTimestampRefused, ReasonMissingKey, ReasonCorrupt, ReasonRefused:
-		return "change the target topic's settings and run: lockstep lanes retry " + l.String() + ", or leave records out: lockstep lanes skip " + l.String() + " --to OFFSET"
+		return "the target keeps what was copied of the old topic; to copy the new one, give it another name with topics.rename, or copy it with a link of another name" + again
+	case ReasonTooLarge:
+		return "raise max.message.bytes of the target topic (kafka-configs.sh --alter)" + again
+	case ReasonTimestampRefused:
+		return "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of the target topic (kafka-configs.sh --alter)" + again
+	case ReasonMissingKey, ReasonRefused:
+		return "change the target topic's settings so that it accepts the record (kafka-configs.sh --alter)" + again
+	case ReasonCorrupt:
+		return "check the source partition (kafka-dump-log.sh); the batch is damaged where it is stored" + again
 	case ReasonTargetLost, ReasonDiverged, ReasonPlanLost:
-		return "lockstep lanes rebuild " + l.String()
+		return "compare both positions; to copy the topic anew, use another target name with topics.rename, or a link of another name" + again
 	case ReasonNotAuthorized:
-		return "lockstep validate prints the missing grants; then: lockstep lanes retry " + l.String()
-	case ReasonGap, ReasonSourceTruncated:
-		return "lockstep lanes retry " + l.String()
+		return "give the missing permission (the detail names it)" + again
+	case ReasonGap:
+		return "set on_gap: continue to go on behind the lost range" + again
+	case ReasonSourceTruncated:
+		return "the source lost records that were copied; compare both positions before copying the topic under another name"
 	case ReasonSourceDeleted:
 		return "nothing to do; the target keeps its copy"
 	case ReasonSuperseded:
@@ -71,10 +82,9 @@ func Remedy(r Reason, l Lane) string {
 	case ReasonHangingTxn:
 		return "end the transaction on the source: kafka-transactions.sh find-hanging"
 	case ReasonInternal:
-		return "lockstep lanes retry " + l.String() + ", and please report it with the log"
-	default:
-		return "by itself"
+		return "restart lockstep, and please report this with the log; lane " + l.String()
 	}
+	return "by itself"
 }
 
 // LaneStatus is a lane's present figures, for status, metrics and the log.

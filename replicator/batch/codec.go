@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -30,7 +31,8 @@ type scratch struct {
 }
 
 // NewCodecs prepares the codecs. No batch is decompressed to more than maxDecompressed bytes, and none is encoded
-// from more, so that what was written can be read again.
+// from more, so that what was written can be read again. Below 8 MiB, whole batches of Java producers may be refused
+// too: zstd asks for a window that its level decides, however small the batch is.
 func NewCodecs(maxDecompressed int32) (*Codecs, error) {
 	inflater, err := cappedDecompressor(int(maxDecompressed))
 	if err != nil {
@@ -78,7 +80,8 @@ func (c *Codecs) inflate(h Header, src []byte) ([]byte, error) {
 		src = repairLZ4(src)
 	}
 	out, err := c.inflater.Decompress(src, kgo.CompressionCodecType(codec))
-	if errors.Is(err, kgo.ErrMaxDecompress) {
+	// A zstd window above the limit is refused before anything is known of the size.
+	if errors.Is(err, kgo.ErrMaxDecompress) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
 		return nil, fmt.Errorf("decompress batch at offset %d: %w of %d bytes", h.BaseOffset, ErrTooBig, c.maxInflated)
 	}
 	if err != nil {

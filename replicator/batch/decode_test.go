@@ -175,3 +175,14 @@ func TestDecode_StopsAtTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// A frame that asks for more memory than allowed is too big, not corrupt: a larger limit would read it.
+func TestDecode_ZstdWindowAboveTheLimit(t *testing.T) {
+	t.Parallel()
+	// Magic, no content size, a window of 2^(10+20) bytes, one raw block of a byte.
+	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 20 << 3, 1<<3 | 1, 0, 0, 'x'}
+	b := rawBatch(Header{Attrs: int16(CodecZstd), Count: 1}, frame)
+	if err := newCodecs(t).Decode(b, func(Record) error { return nil }); !errors.Is(err, ErrTooBig) {
+		t.Error(err)
+	}
+}
