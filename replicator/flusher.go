@@ -57,7 +57,7 @@ func (m *Manager) flush(ctx context.Context, clean bool) {
 	}
 	failpoint("after_state")
 	for i, l := range lanes {
-		l.stored(ps[i], m.now())
+		l.stored(ps[i])
 	}
 	m.metrics.lastSave.WithLabelValues(m.opt.Link).Set(float64(m.now().Unix()))
 }
@@ -66,11 +66,11 @@ func (m *Manager) flush(ctx context.Context, clean bool) {
 func (l *lane) progress(clean bool) (offsetsync.Progress, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.open || l.opening == 0 {
+	if l.opening == 0 || !l.open && !l.endedWell {
 		return offsetsync.Progress{}, false
 	}
-	clean = clean && l.drainedLocked()
-	if l.cursor == l.saved && len(l.landings) == 0 && !clean {
+	clean = l.endedWell || clean && l.drainedLocked()
+	if l.cursor == l.saved && len(l.landings) == 0 && clean == l.savedEnd {
 		return offsetsync.Progress{}, false
 	}
 	return offsetsync.Progress{Lane: l.id, Opening: l.opening, Cursor: l.cursor, Clean: clean,
@@ -78,20 +78,22 @@ func (l *lane) progress(clean bool) (offsetsync.Progress, bool) {
 }
 
 // stored takes note of what is durable now.
-func (l *lane) stored(p offsetsync.Progress, now time.Time) {
+func (l *lane) stored(p offsetsync.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.opening != p.Opening {
 		return
 	}
 	l.landings = l.landings[len(p.Landings):]
-	l.saved, l.savedAt = p.Cursor, now
+	l.saved, l.savedEnd = p.Cursor, p.Clean
 	l.copied.sinceSave = 0
 }
 
-// drainedLocked reports whether everything that was sent and planned has been answered, with success.
+// drainedLocked reports whether everything that was sent and planned has been answered, so that nothing of it can land
+// later.
 func (l *lane) drainedLocked() bool {
-	return l.draining && l.open && l.verdict == goOn && len(l.inflight) == 0 && len(l.failed) == 0 && l.planning == 0 && !l.preparing
+	return l.draining && l.open && l.verdict == goOn && len(l.inflight) == 0 && len(l.failed) == 0 && l.planning == 0 &&
+		!l.preparing && !l.unsureLocked()
 }
 
 // drain stops fetching and sending, waits for all answers, and stores clean ends. What ctx cuts short is not clean, and
@@ -119,7 +121,7 @@ func (m *Manager) drain(ctx context.Context) bool {
 func (m *Manager) drained() bool {
 	for _, l := range m.all() {
 		l.mu.Lock()
-		busy := l.open && !l.drainedLocked()
+		busy := l.open && !l.drainedLocked() && !(l.unsureLocked() && len(l.inflight) == 0 && l.verdict == goOn)
 		l.mu.Unlock()
 		if busy {
 			return false

@@ -119,17 +119,20 @@ type lane struct {
 	at         place
 
 	// send side
-	out      []*outgoing
-	inflight []*outgoing
-	failed   []*outgoing // answered out of turn after a failure, in order of sending
-	verdict  verdict
-	refusal  *refusal // behind what is prepared stands something that cannot be sent
-	proven   bool
-	seqFault int // sequence errors in a row
-	corrupt  int // checksum errors in a row
-	lastTS   int64
-	sentAt   time.Time
-	via      *sender
+	out       []*outgoing
+	inflight  []*outgoing
+	failed    []*outgoing // answered out of turn after a failure, in order of sending
+	verdict   verdict
+	refusal   *refusal // behind what is prepared stands something that cannot be sent
+	proven    bool
+	seqFault  int // sequence errors in a row
+	corrupt   int // checksum errors in a row at corruptAt
+	corruptAt int64
+	unsureTo  int64 // records below this count were sent without a clear answer, and may still land
+	endedWell bool  // stopped, and the cursor is exact
+	lastTS    int64
+	sentAt    time.Time
+	via       *sender
 
 	// plan
 	pendingJumps []model.Jump
@@ -140,7 +143,7 @@ type lane struct {
 	cursor   model.Cursor
 	landings []model.Landing // not stored yet
 	saved    model.Cursor
-	savedAt  time.Time
+	savedEnd bool // the saved cursor is marked as a clean end
 	copied   struct{ records, bytes, sinceSave int64 }
 	forms    [formCount]int64
 
@@ -270,7 +273,8 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	l.mu.Lock()
 	l.dropBuffersLocked()
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
-	l.cursor, l.saved, l.savedAt = origin, origin, now
+	l.cursor, l.saved, l.savedEnd = origin, origin, false
+	l.unsureTo, l.endedWell = origin.Count, false
 	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch}
 	l.fetchNext, l.fetchEpoch = origin.Src, origin.SrcEpoch
 	l.durableJumps, l.landings = 0, nil
@@ -363,8 +367,7 @@ func (l *lane) stopLocked(r model.Reason, detail string) {
 		l.verdict = halt
 		return
 	}
-	l.verdict = goOn // whoever repairs the lane finds that it is not to go on
-	l.dropBuffersLocked()
+	l.endLocked() // whoever repairs the lane finds that it is not to go on
 }
 
 // lastOffset walks the batches of a fetch answer and returns the offset behind the last whole one and its leader

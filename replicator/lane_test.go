@@ -311,6 +311,31 @@ func TestLane_DrainedLeavesUnsentBatchesBehind(t *testing.T) {
 	}
 }
 
+func TestLane_DrainIsNotCleanWhileABatchMayStillLand(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 1)
+	l.settle(l.take(s), -1, errors.New("connection cut"))
+	l.mu.Lock()
+	l.draining = true
+	l.mu.Unlock()
+	l.resume(nil) // the log did not show it: a late copy may still come
+	if p, ok := l.progress(true); ok && p.Clean {
+		t.Fatal("ended cleanly although a batch may still land")
+	}
+}
+
+func TestLane_StopAfterARefusalIsAClearEnd(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 1, 1)
+	l.settle(l.take(s), 10, nil)
+	l.settle(l.take(s), -1, kerr.InvalidTimestamp)
+	if p, ok := l.progress(false); !ok || !p.Clean || p.Cursor.Src != 101 {
+		t.Fatalf("progress %+v, %v: a refused batch leaves nothing in doubt", p, ok)
+	}
+}
+
 func TestLeaders_UnknownLaneHasNone(t *testing.T) {
 	t.Parallel()
 	m := newTestManager(t)

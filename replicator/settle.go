@@ -60,10 +60,13 @@ func (l *lane) settle(o *outgoing, base int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inflight = l.inflight[1:]
-	if err == nil && l.verdict == goOn && base >= l.cursor.Dst {
+	if err == nil && len(l.failed) == 0 && base >= l.cursor.Dst {
 		l.landLocked(o, base)
 	} else {
 		l.failed = append(l.failed, o)
+		if kafka.Outcome(err) != kafka.OutcomeNotWritten {
+			l.unsureTo = max(l.unsureTo, o.count+o.n)
+		}
 		l.judgeLocked(o, base, err)
 	}
 	l.m.wakeSender(l)
@@ -86,8 +89,10 @@ func (l *lane) landLocked(o *outgoing, base int64) {
 	l.forms[o.form]++
 	l.m.landed(o)
 	o.drop()
-	if l.state != model.StateCopying || !l.fault.IsZero() {
+	if l.cursor.Src > l.corruptAt {
 		l.corrupt = 0
+	}
+	if l.open && (l.state != model.StateCopying || !l.fault.IsZero()) {
 		l.healthyLocked(l.m.now())
 	}
 	if l.copied.sinceSave >= saveBytes {
@@ -121,6 +126,9 @@ func (l *lane) judgeLocked(o *outgoing, base int64, err error) {
 
 func (l *lane) judgeClassLocked(err error, detail string) {
 	action, reason := kafka.Classify(err)
+	if errors.Is(err, kerr.InvalidRecord) && l.limits.Compacted {
+		reason = model.ReasonMissingKey
+	}
 	if action == kafka.Stop {
 		l.haltLocked(reason, detail)
 		return
@@ -165,6 +173,7 @@ const corruptTries = 3
 
 func (l *lane) corruptLocked(detail string) {
 	l.corrupt++
+	l.corruptAt = l.cursor.Src
 	if l.corrupt >= corruptTries {
 		l.haltLocked(model.ReasonCorrupt, detail)
 		return
@@ -197,9 +206,28 @@ func (l *lane) turnLocked() {
 	case reopen, fenced:
 		l.enterLocked(l.term.N, l.verdict == fenced)
 	case halt:
-		l.dropBuffersLocked()
-		l.verdict = goOn
+		l.endLocked()
 	}
+}
+
+// endLocked gives up what a stopped lane holds. When every batch was answered, and none can be in doubt, its cursor is a
+// clean end: the next start has nothing to seal.
+func (l *lane) endLocked() {
+	l.verdict = goOn
+	l.endedWell = l.opening > 0 && !l.unsureLocked() && l.planning == 0 && cleanReason(l.reason)
+	l.dropBuffersLocked()
+}
+
+// unsureLocked reports whether a batch without a clear answer may still land: one that the cursor has not passed.
+func (l *lane) unsureLocked() bool { return l.cursor.Count < l.unsureTo }
+
+// cleanReason reports whether a lane that stopped for this reason still knows for certain what it copied.
+func cleanReason(r model.Reason) bool {
+	switch r {
+	case model.ReasonDiverged, model.ReasonTargetLost, model.ReasonPlanLost, model.ReasonSuperseded, model.ReasonInternal:
+		return false
+	}
+	return true
 }
 
 // enterLocked gives the lane to the opener, for an opening in a term above the given one.

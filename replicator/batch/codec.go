@@ -31,8 +31,8 @@ type scratch struct {
 }
 
 // NewCodecs prepares the codecs. No batch is decompressed to more than maxDecompressed bytes, and none is encoded
-// from more, so that what was written can be read again. Below 8 MiB, whole batches of Java producers may be refused
-// too: zstd asks for a window that its level decides, however small the batch is.
+// from more, so that what was written can be read again. zstd asks for a window that the producer's level decides,
+// 128 MiB for the highest, however small the batch is: with a lower limit such batches are not decoded.
 func NewCodecs(maxDecompressed int32) (*Codecs, error) {
 	inflater, err := cappedDecompressor(int(maxDecompressed))
 	if err != nil {

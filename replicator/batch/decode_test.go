@@ -76,6 +76,7 @@ func TestDecode_Timestamps(t *testing.T) {
 
 func TestDecode_Damage(t *testing.T) {
 	t.Parallel()
+	codecs := newCodecs(t)
 	two := Header{BaseOffset: 5, LastOffsetDelta: 4, Count: 2}
 	ok := rawRecord(0, 0, nil, nil)
 	flipped := plainBatch()
@@ -111,11 +112,11 @@ func TestDecode_Damage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := newCodecs(t).Decode(c.b, func(Record) error { return nil })
+			err := codecs.Decode(c.b, func(Record) error { return nil })
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v", err)
 			}
-			if rs, err := newCodecs(t).AppendRecords([]Record{{Offset: 3}}, c.b, 0); err == nil || len(rs) != 1 {
+			if rs, err := codecs.AppendRecords([]Record{{Offset: 3}}, c.b, 0); err == nil || len(rs) != 1 {
 				t.Errorf("%d records, %v", len(rs), err)
 			}
 		})

@@ -117,6 +117,7 @@ func TestDecode_MixedAnswer(t *testing.T) {
 
 func TestDecode_LegacyDamage(t *testing.T) {
 	t.Parallel()
+	codecs := newCodecs(t)
 	gzip := func(set []byte) []byte { return message(1, 103, 0, 1, nil, gzipStored(set)) }
 	flipped := inner(1, 0)
 	flipped[len(flipped)-1] ^= 1
@@ -143,7 +144,7 @@ func TestDecode_LegacyDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := newCodecs(t).Decode(b, func(Record) error { return nil })
+			err := codecs.Decode(b, func(Record) error { return nil })
 			if !errors.Is(err, ErrCorrupt) {
 				t.Errorf("got %v", err)
 			}

@@ -23,7 +23,8 @@
 // *under the old id*. And the marker's epoch is then the highest there is, 32767, not "the old epoch plus one": the
 // epochs that a coordinator gave to somebody between the last term that is known and the change are not known, a
 // forgotten id is never handed out again, and no coordinator gives 32767 to a client. Such a marker can only be
-// written directly, since a coordinator writes markers of its present id alone.
+// written directly, since a coordinator writes markers of its present id alone: where direct markers are not allowed,
+// such a lane stays unsealed (ErrOldID), and only the checks of ownership, log end and headers protect it.
 //
 // The package starts goroutines only for the length of a call, keeps nothing on disk and knows nothing of lanes,
 // plans or the state topic.

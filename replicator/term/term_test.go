@@ -238,3 +238,39 @@ func TestTerm_ForgottenTransactionalID(t *testing.T) {
 		t.Errorf("outcome %+v (was %+v)", o, o.Was)
 	}
 }
+
+// Near the end of the epochs Take goes on until the coordinator hands out another producer id.
+func TestTerm_Rotation(t *testing.T) {
+	t.Parallel()
+	kafkatest.EachVersion(t, func(t *testing.T, c *kafkatest.Cluster) {
+		kafkatest.Long(t)
+		dst, link := dial(t, c), kafkatest.TopicName(t)
+		topic := kafkatest.Topic(t, c)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		coordinator := newCoordinator(dst, link)
+		var p producer
+		for p.epoch < rotateAt-2 {
+			var err error
+			if p, err = coordinator.initProducerID(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old := mustTake(t, dst, link, model.Term{N: 8, PID: p.id, Epoch: p.epoch})
+		if old.PID != p.id || old.Epoch != rotateAt-1 {
+			t.Fatalf("term %+v after %+v", old, p)
+		}
+		mustWrite(t, c, topic, 0, old, 0, 3)
+		now, err := Take(ctx, dst, link, old, "me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !OtherID(old, now) || now.Epoch >= rotateAt || now.N != 10 {
+			t.Fatalf("term %+v after %+v", now, old)
+		}
+		ts := targets(topic, 1)
+		ts[0].Ends = old
+		got, _ := NewSealer(dst, link, Options{}).Seal(within(t), now, ts)
+		checkSealed(t, c, got[ts[0].Part], ts[0].Part, old, now, 3)
+	})
+}
