@@ -91,16 +91,18 @@ type ways struct {
 	writers map[spot][]Hop
 	cycles  []Collision
 	circles map[Hop]bool // last hops of the cycles that were found
-	left    int          // spots that may still be visited from the present start
+
+	visited int  // spots from the present start
+	over    bool // a name that grows for ever was found; nothing more is asked of the present start
 }
 
-// maxSpots bounds what one topic may become. Links that make more of it do not do so by intent: names that grow in
-// two ways at once double with every round.
+// maxSpots bounds what one topic may become by ways that take a link twice: names that grow in two ways at once
+// double with every round.
 const maxSpots = 1000
 
 // start follows one topic of a source cluster.
 func (w *ways) start(at spot) {
-	w.left = maxSpots
+	w.visited, w.over = 0, false
 	w.follow(at, nil)
 }
 
@@ -120,15 +122,15 @@ func newWays(links []Link) *ways {
 }
 
 // follow visits everything that a topic becomes; way is how it came here. It ends, because a name that grows with each
-// round becomes too long for Kafka. Then nothing more is asked of that start.
+// round becomes too long for Kafka.
 func (w *ways) follow(at spot, way *step) {
 	if _, before := w.seen[at]; before {
 		return
 	}
 	w.seen[at] = false
-	w.left--
+	w.visited++
 	for _, l := range w.from[at.cluster] {
-		if w.left <= 0 || l.refuses(at.topic) != "" {
+		if w.over || l.refuses(at.topic) != "" {
 			continue
 		}
 		hop := Hop{Link: l.Name, Cluster: at.cluster, Topic: at.topic, Target: l.TargetTopic(at.topic)}
@@ -141,11 +143,14 @@ func (w *ways) follow(at spot, way *step) {
 // grown too long by passing one link again and again.
 func (w *ways) take(hop Hop, next spot, way *step) {
 	longer := &step{hop, way}
-	if len(next.topic) > MaxTopicName || w.left == 1 {
+	tooLong := len(next.topic) > MaxTopicName
+	if tooLong || w.visited > maxSpots {
 		if round := firstRound(longer); len(round) > 0 {
 			w.cycle(round)
-			w.left = 0
+			w.over = true
 		}
+	}
+	if tooLong || w.over {
 		return
 	}
 	w.writers[next] = append(w.writers[next], hop)
@@ -191,10 +196,10 @@ func (w *ways) cycle(hops []Hop) {
 }
 
 func newCycle(way []Hop) Collision {
-	last := way[len(way)-1]
-	cuts := way
+	last, cuts, cluster := way[len(way)-1], way, way[0].Cluster
 	if way[0].Link == last.Link && len(way) > 1 {
 		cuts = way[1:] // leaving out the first would be not to copy the topic at all
+		cluster = cuts[0].Cluster
 	}
 	ways := make([]string, 0, len(cuts))
 	for _, h := range cuts {
@@ -214,7 +219,7 @@ func (w *ways) collisions() []Collision {
 		}
 	}
 	slices.SortFunc(all, func(a, b Collision) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Topic, b.Topic))
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.String(), b.String()))
 	})
 	return all
 }

@@ -131,6 +131,19 @@ func TestLoad_FlagDefaultDoesNotWin(t *testing.T) {
 	}
 }
 
+// Nor is it the place of a fault that the file makes.
+func TestLoad_FlagDefaultIsNoPlace(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/bad/metrics_beside_api.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Load(Source{File: "f", Text: text, Flags: flags(t)})
+	if err == nil || !strings.HasPrefix(err.Error(), "f:6: metrics.listen: ") {
+		t.Errorf("error = %v", err)
+	}
+}
+
 func TestLoad_BoolFlagWithoutValue(t *testing.T) {
 	t.Parallel()
 	c, err := Load(Source{File: "testdata/everything.yaml", Env: []string{"PW=s3"}, Flags: flags(t, "--metrics.per_lane")})

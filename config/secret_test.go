@@ -86,8 +86,8 @@ func TestSecret_FormatsAsRedacted(t *testing.T) {
 			t.Errorf("%s gives %q", verb, got)
 		}
 	}
-	if s.String() != Redacted || s.GoString() != Redacted || (Secret{}).String() != Redacted {
-		t.Error("String or GoString is not redacted")
+	if s.String() != Redacted || s.GoString() != Redacted || s.LogValue().String() != Redacted || (Secret{}).String() != Redacted {
+		t.Error("String, GoString or LogValue is not redacted")
 	}
 }
 

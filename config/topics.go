@@ -143,3 +143,19 @@ func (l Link) TargetTopic(src string) string {
 	}
 	return strings.ReplaceAll(l.Topics.Rename, topicVariable, src)
 }
+
+// Filter returns a function that reports whether a topic setting of that name follows the source. The error names a
+// pattern of exclude that is not a regular expression; a configuration from Load has none.
+func (c Configs) Filter() (func(setting string) bool, error) {
+	var excludes []*regexp.Regexp
+	for _, p := range c.Exclude {
+		re, err := compileWhole(p)
+		if err != nil {
+			return nil, fmt.Errorf("compile configs.exclude %q: %w", p, err)
+		}
+		excludes = append(excludes, re)
+	}
+	return func(setting string) bool {
+		return c.Sync && !slices.ContainsFunc(excludes, func(re *regexp.Regexp) bool { return re.MatchString(setting) })
+	}, nil
+}

@@ -119,3 +119,22 @@ func TestLink_Equal(t *testing.T) {
 		t.Error("links with other topics are equal")
 	}
 }
+
+func TestConfigs_Filter(t *testing.T) {
+	t.Parallel()
+	follows, err := Configs{Sync: true, Exclude: []string{`retention\..*`, "cleanup"}}.Filter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for setting, want := range map[string]bool{"retention.ms": false, "local.retention.ms": true, "cleanup.policy": true, "cleanup": false} {
+		if follows(setting) != want {
+			t.Errorf("%s follows = %v", setting, !want)
+		}
+	}
+	if off, err := (Configs{}).Filter(); err != nil || off("retention.ms") {
+		t.Errorf("a setting follows although sync is off (%v)", err)
+	}
+	if _, err := (Configs{Exclude: []string{"("}}).Filter(); err == nil {
+		t.Error("a bad pattern gives no error")
+	}
+}

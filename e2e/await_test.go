@@ -77,11 +77,12 @@ func (s *service) hasReached(want ends) (bool, string) {
 		for p, end := range es {
 			l, ok := by[laneKey(topic, int32(p))]
 			switch {
+			case end == 0 || ok && l.SourceOffset >= end:
 			case !ok:
 				return false, fmt.Sprintf("no lane %s/%d among %d", topic, p, len(lanes))
 			case l.State == "stopped":
 				s.t.Fatalf("lane %s/%d stopped: %s: %s", topic, p, l.Reason, l.Detail)
-			case l.SourceOffset < end:
+			default:
 				return false, fmt.Sprintf("lane %s/%d stands at source offset %d of %d: %s %s %s", topic, p, l.SourceOffset, end, l.State, l.Reason, l.Detail)
 			}
 		}

@@ -11,9 +11,12 @@ import (
 	"time"
 )
 
-// program returns the binary under test, built once per run with its fail points.
+// program returns the binary under test, built once per run with its fail points; LOCKSTEP_BINARY names another.
 func program(t testing.TB) string {
 	t.Helper()
+	if file := os.Getenv("LOCKSTEP_BINARY"); file != "" {
+		return file
+	}
 	file, err := whole.program.get(whole.build)
 	if err != nil {
 		t.Fatalf("build lockstep: %v", err)

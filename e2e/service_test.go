@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -82,6 +83,15 @@ func (s *service) awaitReady(p *process) {
 	})
 }
 
+// awaitListening waits until the present run serves requests; it may be far from ready.
+func (s *service) awaitListening() {
+	s.t.Helper()
+	kafkatest.Eventually(s.t, startPatience, func() (bool, string) {
+		_, err := s.client.Links(s.t.Context())
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
 // now is the present run.
 func (s *service) now() *process {
 	s.t.Helper()
@@ -147,7 +157,15 @@ func (s *service) cleanUp() {
 	}
 }
 
+// showLogs prints the last runs' logs; LOCKSTEP_E2E_LOGS names a folder that gets all of them.
 func (s *service) showLogs() {
+	if dir := os.Getenv("LOCKSTEP_E2E_LOGS"); dir != "" {
+		to := filepath.Join(dir, s.link())
+		s.t.Logf("all logs are in %s", to)
+		if err := os.CopyFS(to, os.DirFS(s.logs)); err != nil {
+			s.t.Logf("keep logs: %v", err)
+		}
+	}
 	s.t.Logf("configuration:\n%s", s.conf.yaml())
 	from := max(0, len(s.runs)-3)
 	for i, p := range s.runs[from:] {

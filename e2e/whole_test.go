@@ -91,11 +91,6 @@ func pair(t testing.TB) (src, dst *kafkatest.Cluster) {
 	if err != nil {
 		t.Fatalf("start the shared clusters: %v", err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("end of the target's log:\n%s", cs[1].Log(1, 25))
-		}
-	})
 	return cs[0], cs[1]
 }
 

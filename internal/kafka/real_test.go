@@ -330,7 +330,7 @@ func TestReal_SessionFullPartitionBesideIdleOnes(t *testing.T) {
 		f.wait = 300 * time.Millisecond
 		for range 2 {
 			start := time.Now()
-			if got := f.poll(); len(got) != 0 || time.Since(start) < f.wait {
+			if got := f.poll(); len(got) != 0 || time.Since(start) < f.wait*9/10 { // a broker's timer may be a little early
 				t.Fatalf("idle poll: %d partitions after %v", len(got), time.Since(start))
 			}
 		}
@@ -367,7 +367,7 @@ func TestReal_SessionErrorsDoNotSpin(t *testing.T) {
 		}
 		for range 2 {
 			start := time.Now()
-			if got := f.poll(); len(got) != 0 || time.Since(start) < f.wait {
+			if got := f.poll(); len(got) != 0 || time.Since(start) < f.wait*9/10 { // a broker's timer may be a little early
 				t.Fatalf("idle poll: %d partitions after %v", len(got), time.Since(start))
 			}
 		}
@@ -446,9 +446,14 @@ func TestReal_Authentication(t *testing.T) {
 	cfg := config.Cluster{Name: "secure", Brokers: kc.Brokers(), TLS: &config.TLS{CAFile: kc.Certs().CAFile},
 		SASL: &config.SASL{Mechanism: "scram-sha-512", Username: "sue", Password: config.NewSecret("sue-secret")}}
 	c := dialConfig(t, cfg, Options{})
-	if id, err := c.ID(testContext(t)); err != nil || id != kc.ID() {
-		t.Fatalf("cluster id %q, %v", id, err)
-	}
+	// A new user is refused until the broker has heard of it: that is one reason why a refusal waits and does not stop.
+	eventually(t, "the user is let in", func() bool {
+		id, err := c.ID(testContext(t))
+		if err != nil {
+			checkNotAuthorized(t, err)
+		}
+		return id == kc.ID()
+	})
 	wrong := cfg
 	wrong.SASL = &config.SASL{Mechanism: "scram-sha-512", Username: "sue", Password: config.NewSecret("hunter2")}
 	start := time.Now()

@@ -245,22 +245,13 @@ func TestBroker_SealDirect_CoordinatorEpoch(t *testing.T) {
 	})
 }
 
-// realTransaction commits one record and returns the id's producer and its next epoch.
+// realTransaction commits one record and returns the id's producer and a new epoch.
 func realTransaction(t *testing.T, c Target, topic, txnID string) (pid int64, epoch int16) {
 	t.Helper()
+	from := Produce(t, c, topic, 0, Records(1, 1), ProduceOptions{Txn: Commit, TxnID: txnID})
 	pid, epoch = initProducer(t, c, txnID)
-	from := End(t, c, topic, 0)
-	if got := addPartitions(t, c, txnID, pid, epoch, map[string][]int32{topic: {0}}); got[topic] != ok {
-		t.Fatalf("add partition: %v", got)
-	}
-	b := NewBatch(pid, epoch, 0, 1)
-	b.Attrs |= AttrTransactional
-	runSteps(t, c, topic, 0, step{"transactional batch", b, ok, from})
-	if r := endTxn(t, c, txnID, pid, epoch, true); r.ErrorCode != 0 {
-		t.Fatalf("end transaction: %s", ErrorName(r.ErrorCode))
-	}
 	awaitMarker(t, c, topic, 0, pid, from)
-	return initProducer(t, c, txnID)
+	return pid, epoch
 }
 
 // hangsNext shows that the id's next transaction ends without error and yet never completes.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Kill ends a broker as a power cut does (SIGKILL); what it had not replicated may be lost.
@@ -41,11 +43,23 @@ func (c *Cluster) Restart(t testing.TB, node int32) {
 		if err == nil && !ok {
 			err = errors.New("not registered yet")
 		}
+		if err == nil {
+			err = c.renewProduceConn(ctx, node)
+		}
 		return err
 	})
 	if err != nil {
 		t.Fatalf("restart node %d: %v", node, err)
 	}
+}
+
+// renewProduceConn sends an empty produce request: a client notices only then that its connection is dead, and
+// ProduceRaw asks only once.
+func (c *Cluster) renewProduceConn(ctx context.Context, node int32) error {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 1000
+	_, err := Broker(c, node).Request(ctx, pinned{req, produceByName})
+	return err
 }
 
 // Freeze halts a broker's process with all its connections open (SIGSTOP), as a long pause of its machine does.

@@ -10,9 +10,6 @@ import (
 	"lockstep/internal/kafkatest"
 )
 
-// readyIn bounds waits that take a second or two on an idle machine.
-const readyIn = 30 * time.Second
-
 func TestCluster_KillRestartKeepsData(t *testing.T) {
 	c := kafkatest.Start(t, kafkatest.Options{})
 	topic := kafkatest.Topic(t, c)

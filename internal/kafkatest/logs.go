@@ -36,6 +36,9 @@ func complaints(path string, max int) string {
 }
 
 func isComplaint(line string) bool {
+	if strings.Contains(line, " INFO ") {
+		return false
+	}
 	for _, s := range []string{" WARN ", " ERROR ", " FATAL ", "Exception", "Caused by", "Error"} {
 		if strings.Contains(line, s) {
 			return true

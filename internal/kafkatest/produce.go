@@ -27,8 +27,9 @@ const (
 type ProduceOptions struct {
 	Codec        string // "", "gzip", "snappy", "lz4", "zstd"
 	Txn          Txn
-	Plain        bool // without a producer id
-	BatchRecords int  // records per batch; 0: as many as fit
+	TxnID        string // transactional id, with Txn; "" means one that nobody else uses
+	Plain        bool   // without a producer id
+	BatchRecords int    // records per batch; 0: as many as fit
 }
 
 func (o ProduceOptions) kgoOpts() ([]kgo.Opt, error) {
@@ -40,7 +41,7 @@ func (o ProduceOptions) kgoOpts() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableClientMetrics(),
 		kgo.ManualFlushing(), kgo.MaxBufferedRecords(1 << 22)}
 	if o.Txn != NoTxn {
-		opts = append(opts, kgo.TransactionalID(fmt.Sprintf("kafkatest-%08x", rand.Uint32())))
+		opts = append(opts, kgo.TransactionalID(cmp.Or(o.TxnID, fmt.Sprintf("kafkatest-%08x", rand.Uint32()))))
 	}
 	if o.Plain {
 		opts = append(opts, kgo.DisableIdempotentWrite())
@@ -188,8 +189,12 @@ func ProduceRaw(t testing.TB, c Target, topic string, partition int32, batch []b
 
 // produceTo is ProduceRaw for a known leader; the error is about the connection only.
 func produceTo(ctx context.Context, c Target, leader int32, topic string, partition int32, batch []byte) (kmsg.ProduceResponseTopicPartition, error) {
+	return produceAcks(ctx, c, leader, topic, partition, batch, -1)
+}
+
+func produceAcks(ctx context.Context, c Target, leader int32, topic string, partition int32, batch []byte, acks int16) (kmsg.ProduceResponseTopicPartition, error) {
 	req := kmsg.NewPtrProduceRequest()
-	req.Acks, req.TimeoutMillis = -1, 10_000
+	req.Acks, req.TimeoutMillis = acks, 10_000
 	rt := kmsg.NewProduceRequestTopic()
 	rt.Topic = topic
 	rp := kmsg.NewProduceRequestTopicPartition()

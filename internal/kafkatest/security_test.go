@@ -3,6 +3,7 @@ package kafkatest_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -42,7 +43,7 @@ func TestSecurity_OnlyWhatIsGranted(t *testing.T) {
 				t.Fatalf("without an ACL: %v", err)
 			}
 			grantWrite(t, c, tc.principal, topic)
-			kafkatest.Eventually(t, readyIn, func() (bool, string) {
+			kafkatest.Eventually(t, 30*time.Second, func() (bool, string) {
 				err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("2")}).FirstErr()
 				return err == nil, "produce with an ACL: " + errText(err)
 			})

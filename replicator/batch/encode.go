@@ -104,13 +104,15 @@ func (e *encoder) all(rs []Record) ([]Built, error) {
 }
 
 // pack compresses the n records in raw. A record that came in a batch of a better compression level must not grow
-// too large on its way: alone, it gets a second, slower try.
+// too large on its way: alone, it gets a second, slower try, unless it is more than twice too large, which no level
+// makes up for.
 func (e *encoder) pack(raw []byte, n int) ([]byte, error) {
 	if len(raw) > maxRaw {
 		return nil, errLong
 	}
 	packed, err := deflate(e.codecs.fast[e.codec], e.codec, e.scratch, raw)
-	if err != nil || n > 1 || HeaderSize+len(packed) <= e.limit {
+	size := HeaderSize + len(packed)
+	if err != nil || n > 1 || size <= e.limit || size/2 > e.limit {
 		return packed, err
 	}
 	return deflate(e.codecs.best[e.codec], e.codec, e.scratch, raw)

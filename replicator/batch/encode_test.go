@@ -189,7 +189,7 @@ func TestEncode_SizeCountsCompressed(t *testing.T) {
 func TestEncode_SplitFillsBatches(t *testing.T) {
 	t.Parallel()
 	var rs []Record
-	for i := range int64(1500) {
+	for i := range int64(800) {
 		rs = append(rs, Record{Offset: i, Value: append(noise(200, uint64(i)), text(800)...)})
 	}
 	c := newCodecs(t)
@@ -198,7 +198,7 @@ func TestEncode_SplitFillsBatches(t *testing.T) {
 		if err != nil || len(whole) != 1 {
 			t.Fatal(len(whole), err)
 		}
-		const limit = 100_000
+		const limit = 50_000
 		built, err := c.Encode(rs, codec, limit)
 		if err != nil {
 			t.Fatal(err)

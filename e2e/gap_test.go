@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lockstep/api"
+	"lockstep/internal/kafkatest"
+)
+
+// Records are deleted on the source before they were read: while the process is suspended, after a clean stop, and after
+// a death.
+func TestGap_RetentionOverran(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(s *service) (comeBack func()){
+		"WhileRunning": func(s *service) func() {
+			s.now().signal(s.t, unix.SIGSTOP)
+			return func() { s.now().signal(s.t, unix.SIGCONT) }
+		},
+		"WhileDown":  func(s *service) func() { s.stop(); return func() { s.start() } },
+		"AfterDeath": func(s *service) func() { s.kill(); return func() { s.start() } },
+	}
+	for name, leave := range ways {
+		t.Run(name+"/continue", func(t *testing.T) { t.Parallel(); gapContinues(t, leave) })
+		t.Run(name+"/pause", func(t *testing.T) { t.Parallel(); gapPauses(t, leave) })
+	}
+}
+
+// overrun copies 500 records of partition 0, lets the service be away while 500 more are written and all below 800 are
+// deleted, and lets it come back. Partition 1 is healthy.
+func overrun(t *testing.T, onGap string, leave func(*service) func()) (s *service, src, dst *kafkatest.Cluster, topic string) {
+	t.Helper()
+	src, dst = pair(t)
+	topic = kafkatest.Topic(t, src, kafkatest.TopicOptions{Partitions: 2})
+	some := sequel()
+	kafkatest.Produce(t, src, topic, 0, some(500), kafkatest.ProduceOptions{BatchRecords: 50})
+	kafkatest.Produce(t, src, topic, 1, some(100))
+	s = newService(t, linkBetween(src, dst, []string{topic}, "on_gap: "+onGap)).start()
+	s.equal(src, dst, topic)
+	comeBack := leave(s)
+	kafkatest.Produce(t, src, topic, 0, some(500), kafkatest.ProduceOptions{BatchRecords: 100})
+	kafkatest.Produce(t, src, topic, 1, some(100))
+	deleteBefore(t, src, topic, 0, 800)
+	comeBack()
+	return s, src, dst, topic
+}
+
+func gapContinues(t *testing.T, leave func(*service) func()) {
+	s, src, dst, topic := overrun(t, "continue", leave)
+	s.copied(src, topic)
+	behind := kafkatest.End(t, dst, topic, 0) - 200 // where source offset 800 stands; a marker may be before it
+	kafkatest.MustEqual(t, src, dst, same(topic), kafkatest.CompareOptions{DstFrom: map[int32]int64{0: behind}})
+	if n := len(kafkatest.Read(t, dst, topic, 0, true)); n != 700 {
+		t.Errorf("the target holds %d records, want the first 500 and the last 200", n)
+	}
+	oneGap(t, s, topic)
+	if n := s.metric("lockstep_gap_records_total", s.link()); n != 300 {
+		t.Errorf("lockstep_gap_records_total is %v, want 300", n)
+	}
+	got := s.translate(false, topic, 0, 499, 500, 600, 799, 800, 999, 1000)
+	for i, want := range []string{
+		"499 exact", fmt.Sprint(behind, " hole"), fmt.Sprint(behind, " hole"), fmt.Sprint(behind, " hole"), fmt.Sprint(behind, " exact"),
+		fmt.Sprint(behind+199, " exact"), fmt.Sprint(behind+200, " exact"),
+	} {
+		if text := shortly(got[i]); text != want {
+			t.Errorf("source offset %d is %q, want %q", *got[i].SourceOffset, text, want)
+		}
+	}
+	s.stop()
+	s.start() // a gap is found once
+	s.copied(src, topic)
+	s.stop()
+	oneGap(t, s, topic) // from the target alone
+}
+
+// oneGap checks the ledger: one entry, in every form of output.
+func oneGap(t *testing.T, s *service, topic string) {
+	t.Helper()
+	var gaps api.Gaps
+	r := s.command("gaps", "-o", "json").want(t, 0)
+	if err := json.Unmarshal([]byte(r.stdout), &gaps); err != nil {
+		t.Fatalf("%v\n%s", err, r)
+	}
+	if len(gaps.Gaps) != 1 {
+		t.Fatalf("the ledger has %d entries, want 1: %+v", len(gaps.Gaps), gaps.Gaps)
+	}
+	g := gaps.Gaps[0]
+	if g.Topic != topic || g.Partition != 0 || g.From != 500 || g.To != 800 || g.Offsets != 300 || g.Reason == "" || g.At.IsZero() || g.Link != s.link() {
+		t.Errorf("the ledger's entry is %+v, want offsets 500 to 799 of %s/0", g, topic)
+	}
+	s.command("gaps", "--link", s.link()).want(t, 0).says(t, topic, "500", "800", "300", "FROM")
+	s.command("gaps", "-o", "csv").want(t, 0).says(t, "link,topic,partition,from,to", s.link()+","+topic+",0,500,800,300,")
+}
+
+func gapPauses(t *testing.T, leave func(*service) func()) {
+	s, src, dst, topic := overrun(t, "pause", leave)
+	paused := func() {
+		t.Helper()
+		l := s.stopsAs(topic, 0, "gap")
+		checkRemedy(t, l.Remedy)
+		if l.SourceOffset != 500 {
+			t.Errorf("the lane stands at source offset %d, the gap begins at 500", l.SourceOffset)
+		}
+		s.reached(ends{topic: {0, kafkatest.End(t, src, topic, 1)}})
+		if n := len(kafkatest.Read(t, dst, topic, 0, true)); n != 500 {
+			t.Errorf("the target holds %d records, want 500", n)
+		}
+	}
+	paused()
+	was := logEnds(t, dst, topic)
+	s.stop()
+	s.start()
+	paused()
+	was.unchanged(t, logEnds(t, dst, topic))
+	s.stop()
+	s.command("gaps").want(t, 0)
+
+	// The operator looked, and lets it go on.
+	next := newService(t, conf{primary: s.conf.primary, backup: s.conf.backup, dataDir: s.conf.dataDir,
+		links: []linkConf{{name: s.link(), include: []string{exactly(topic)}, more: []string{"on_gap: continue"}}}})
+	next.start()
+	next.copied(src, topic)
+	if n := len(kafkatest.Read(t, dst, topic, 0, true)); n != 700 {
+		t.Errorf("the target holds %d records, want the first 500 and the last 200", n)
+	}
+	oneGap(t, next, topic)
+	next.stop()
+}
