@@ -22,13 +22,18 @@ GOLANGCI := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lockstep ./cmd/lockstep
 
+# The scenarios in e2e run lockstep as a process; LOCKSTEP_RACE builds that one with the race detector as well.
 test: check
-	go test -race -p $(TEST_P) -timeout 12m $(TESTFLAGS) ./...
+	LOCKSTEP_RACE=1 go test -race -p $(TEST_P) -timeout 12m $(TESTFLAGS) ./...
 
-# The long scenarios: crashes, partitions and frozen processes against real brokers. One package at a time, since the
-# scenarios measure time.
+# The long scenarios, which are the tests that ask for it by kafkatest.Long: crashes, cuts and frozen processes against
+# real brokers. One package at a time, since they measure time.
+LONG_FILES = $(shell grep -rl --include='*_test.go' --exclude-dir=.cache 'Long(t)' .)
+LONG_TESTS = $(shell awk '/^func Test/ { name = $$2; sub(/[^A-Za-z0-9_].*/, "", name) } /[ \t.]Long.t./ { print name }' $(LONG_FILES) | sort -u)
+empty :=
 e2e:
-	LOCKSTEP_E2E=1 go test -p 1 -count=1 -timeout 38m $(TESTFLAGS) ./e2e/...
+	LOCKSTEP_E2E=1 go test -race -p 1 -count=1 -timeout 30m $(TESTFLAGS) \
+		-run '^($(subst $(empty) $(empty),|,$(strip $(LONG_TESTS))))$$' $(sort $(dir $(LONG_FILES)))
 
 check: fmt-check vet lint
 
@@ -43,6 +48,7 @@ fmt-check:
 
 vet:
 	go vet ./...
+	go vet -tags failpoint ./...
 
 lint: $(GOLANGCI)
 	GOLANGCI_LINT_CACHE=$(CACHE)/golangci $(GOLANGCI) run ./...

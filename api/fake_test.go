@@ -23,13 +23,13 @@ func newFake() *fakeBackend {
 		NewLane(model.LaneStatus{
 			Lane: model.Lane{Link: "dr", Topic: "orders", Partition: 0}, DstTopic: "orders", State: model.StateCopying, Since: since,
 			Term: 7, Opening: 3, Cursor: model.Cursor{Src: 12345, Dst: 12339, Count: 12339},
-			SrcStart: 0, SrcStable: 12357, SrcEnd: 12360, DstEnd: 12339, Records: 500, Bytes: 64000, LagSeconds: 0.40049,
+			SrcStart: 0, SrcStable: 12357, SrcEnd: 12360, Readable: 12357, DstEnd: 12339, Records: 500, Bytes: 64000, LagSeconds: 0.40049,
 		}),
 		NewLane(model.LaneStatus{
 			Lane: model.Lane{Link: "dr", Topic: "orders", Partition: 3}, DstTopic: "orders", State: model.StateStopped,
 			Reason: model.ReasonTooLarge, Detail: "record at 17 takes 2000000 bytes, the target accepts 1048588", Since: since,
 			Remedy: "lockstep lanes retry dr:orders/3", Term: 7, Opening: 1, Cursor: model.Cursor{Src: 17, Dst: 17, Count: 17},
-			SrcStart: -1, SrcStable: -1, SrcEnd: -1, DstEnd: -1,
+			SrcStart: -1, SrcStable: -1, SrcEnd: -1, Readable: -1, DstEnd: -1,
 		}),
 	}
 	state, counts, rpo := Summarize(lanes)

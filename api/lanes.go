@@ -18,8 +18,8 @@ func NewLane(s model.LaneStatus) Lane {
 		TargetEndOffset: known(s.DstEnd),
 		CopiedRecords:   s.Records, CopiedBytes: s.Bytes,
 	}
-	if s.SrcStable >= 0 {
-		l.LagRecords = known(max(0, s.SrcStable-s.Cursor.Src))
+	if s.Readable >= 0 {
+		l.LagRecords = known(s.LagRecords())
 		l.LagSeconds = milliseconds(s.LagSeconds)
 	}
 	return l

@@ -142,8 +142,8 @@ type LagAnswer struct {
 	Lag    []Lag `json:"lag"`
 }
 
-// Lag is how far one lane is behind: source offsets up to the stable end that are not copied, and for how long the
-// oldest has waited. A figure that is not known is null.
+// Lag is how far one lane is behind: source offsets that can be read (up to the stable end, or to the end on a
+// read-uncommitted link) and are not copied, and for how long the oldest has waited. A figure that is not known is null.
 type Lag struct {
 	Link      string   `json:"link"`
 	Topic     string   `json:"topic"`

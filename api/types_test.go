@@ -44,7 +44,7 @@ func TestTypes_DocumentedExamples(t *testing.T) {
 
 func TestNewLane_UnknownIsNull(t *testing.T) {
 	t.Parallel()
-	l := NewLane(model.LaneStatus{SrcStart: -1, SrcStable: -1, SrcEnd: -1, DstEnd: -1, LagSeconds: 7})
+	l := NewLane(model.LaneStatus{SrcStart: -1, SrcStable: -1, SrcEnd: -1, Readable: -1, DstEnd: -1, LagSeconds: 7})
 	for name, p := range map[string]*int64{"start": l.SourceStartOffset, "stable": l.SourceStableOffset, "end": l.SourceEndOffset, "target": l.TargetEndOffset, "lag": l.LagRecords} {
 		if p != nil {
 			t.Errorf("%s = %d, want null", name, *p)
@@ -55,9 +55,17 @@ func TestNewLane_UnknownIsNull(t *testing.T) {
 	}
 }
 
+func TestNewLane_LagCountsWhatCanBeRead(t *testing.T) {
+	t.Parallel()
+	l := NewLane(model.LaneStatus{Cursor: model.Cursor{Src: 10}, SrcStable: 12, SrcEnd: 30, Readable: 30})
+	if *l.LagRecords != 20 {
+		t.Errorf("lag %d records on a read-uncommitted link, want 20", *l.LagRecords)
+	}
+}
+
 func TestNewLane_LagIsNeverNegative(t *testing.T) {
 	t.Parallel()
-	l := NewLane(model.LaneStatus{Cursor: model.Cursor{Src: 10}, SrcStable: 8, LagSeconds: math.NaN()})
+	l := NewLane(model.LaneStatus{Cursor: model.Cursor{Src: 10}, Readable: 8, LagSeconds: math.NaN()})
 	if *l.LagRecords != 0 || l.LagSeconds != nil {
 		t.Errorf("lag %d records, %v seconds; want 0 and null", *l.LagRecords, l.LagSeconds)
 	}
@@ -66,7 +74,7 @@ func TestNewLane_LagIsNeverNegative(t *testing.T) {
 func TestSummarize(t *testing.T) {
 	t.Parallel()
 	lane := func(s model.State, r model.Reason, lag int64, seconds float64) Lane {
-		st := model.LaneStatus{State: s, Reason: r, SrcStable: lag, LagSeconds: seconds}
+		st := model.LaneStatus{State: s, Reason: r, Readable: lag, LagSeconds: seconds}
 		return NewLane(st)
 	}
 	copying, stopped := lane(model.StateCopying, "", 5, 0.5), lane(model.StateStopped, model.ReasonTooLarge, 7, 2)

@@ -60,7 +60,7 @@ func deleteBefore(t testing.TB, c kafkatest.Target, topic string, partition int3
 	}
 }
 
-// setTopic changes settings of a topic.
+// setTopic changes settings of a topic and returns when the broker shows them.
 func setTopic(t testing.TB, c kafkatest.Target, topic string, settings map[string]string) {
 	t.Helper()
 	var changes []kadm.AlterConfig
@@ -74,6 +74,21 @@ func setTopic(t testing.TB, c kafkatest.Target, topic string, settings map[strin
 	if err != nil {
 		t.Fatalf("change settings of %s: %v", topic, err)
 	}
+	for k, v := range settings {
+		kafkatest.Eventually(t, 20*time.Second, func() (bool, string) { is := setting(t, c, topic, k); return is == v, k + " is " + is })
+	}
+}
+
+// deleteTopicAfter deletes a topic when the test is over.
+func deleteTopicAfter(t testing.TB, c kafkatest.Target, topic string) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if _, err := kadm.NewClient(c.Admin()).DeleteTopic(ctx, topic); err != nil {
+			t.Errorf("delete topic %s: %v", topic, err)
+		}
+	})
 }
 
 // addPartitions lets a topic grow.

@@ -89,6 +89,10 @@ func (p *process) kill(t testing.TB) {
 	<-p.done
 }
 
+// freeze suspends it with all its connections open, as a long pause of its machine does; thaw lets it go on.
+func (p *process) freeze(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGSTOP) }
+func (p *process) thaw(t testing.TB)   { t.Helper(); p.signal(t, syscall.SIGCONT) }
+
 // killedItself reports whether a fail point ended it.
 func (p *process) killedItself() bool {
 	w, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)

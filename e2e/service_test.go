@@ -160,7 +160,7 @@ func (s *service) cleanUp() {
 // showLogs prints the last runs' logs; LOCKSTEP_E2E_LOGS names a folder that gets all of them.
 func (s *service) showLogs() {
 	if dir := os.Getenv("LOCKSTEP_E2E_LOGS"); dir != "" {
-		to := filepath.Join(dir, s.link())
+		to := filepath.Join(dir, fmt.Sprintf("%s-%d", s.link(), time.Now().UnixNano()))
 		s.t.Logf("all logs are in %s", to)
 		if err := os.CopyFS(to, os.DirFS(s.logs)); err != nil {
 			s.t.Logf("keep logs: %v", err)

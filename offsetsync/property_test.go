@@ -14,12 +14,13 @@ import (
 
 // drive lets a world live for a while and returns the process that copies last. What can happen: records with holes
 // between them, answers that are lost, foreign writers, strange markers, crashes, clean hand-overs, rival openings,
-// stale workers that go on, and (with truncations) a source that takes another branch.
+// stale workers that go on, failing writes, a target that is trimmed, and (with truncations) a source that takes another
+// branch or is another topic.
 func drive(t *rapid.T, w *world, truncations, trims bool) *worker {
 	k := w.start(rapid.Int64Range(0, 4).Draw(t, "start"))
 	var stale []*worker
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
-		switch op := rapid.IntRange(0, 15).Draw(t, "op"); op {
+		switch op := rapid.IntRange(0, 16).Draw(t, "op"); op {
 		case 0, 1, 2, 3:
 			k.copy(drawHoles(t), true)
 		case 4:
@@ -51,6 +52,10 @@ func drive(t *rapid.T, w *world, truncations, trims bool) *worker {
 			w.trim(k, rapid.Int64Range(w.logStart, st.Cursor.Dst).Draw(t, "log start"))
 		case 15:
 			w.failNext(t, k)
+		case 16:
+			if truncations {
+				recreate(t, w, &k, &stale)
+			}
 		case 13:
 			if len(stale) > 0 {
 				haunt(t, rapid.SampledFrom(stale).Draw(t, "ghost"))
@@ -87,6 +92,19 @@ func crash(t *rapid.T, w *world, k **worker, stale *[]*worker, truncations bool)
 	})
 	if rapid.Bool().Draw(t, "saves late") { // between the successor's reading and its opening
 		(*k).save(false)
+	}
+	*stale = append(*stale, *k)
+	*k, _ = w.open(p, o)
+}
+
+// recreate goes on with another source topic of the same name, from its first offset on.
+func recreate(t *rapid.T, w *world, k **worker, stale *[]*worker) {
+	p := w.process()
+	o := w.takeOver(p, func(model.Cursor) int64 { return 0 })
+	w.ident.Src[1]++
+	o.Identity = w.ident
+	if rapid.Bool().Draw(t, "without an end") {
+		o.Closed = nil
 	}
 	*stale = append(*stale, *k)
 	*k, _ = w.open(p, o)

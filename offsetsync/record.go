@@ -31,7 +31,7 @@ type openingValue struct {
 	Prev     string         `json:"prev"`
 	Term     model.Term     `json:"term"`
 	Identity model.Identity `json:"identity"`
-	Rules    uint64         `json:"rules"`
+	Rules    uint64         `json:"rules,string"`
 	Origin   model.Cursor   `json:"origin"`
 	Closed   *closedValue   `json:"closed,omitempty"`
 }
@@ -134,11 +134,13 @@ func decodeOpening(key string, r laneRecord, b []byte) (Opening, error) {
 	return o, nil
 }
 
+// topOffset is above every offset and count that can be; sums of two are still numbers.
+const topOffset = int64(1) << 62
+
 // sound refuses positions that no log has, so that sums of them are safe.
 func sound(key string, c model.Cursor) error {
-	const top = int64(1) << 62
 	for _, n := range []int64{c.Src, c.Dst, c.Count} {
-		if n < 0 || n > top {
+		if n < 0 || n > topOffset {
 			return fmt.Errorf("read state record %s: %w: position %d → %d, count %d", key, ErrMalformed, c.Src, c.Dst, c.Count)
 		}
 	}

@@ -57,6 +57,9 @@ func (s *segmentReader) more(value []byte) ([]point, error) {
 	var out []point
 	for len(r.b) > 0 && r.err == nil {
 		p := nextPoint(&r, next.n > 0, next.last)
+		if p.Count > topOffset || p.Off > topOffset {
+			r.fail("a number is too large")
+		}
 		if r.err == nil {
 			next.last, next.n = p, next.n+1
 			out = append(out, p)

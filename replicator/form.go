@@ -13,12 +13,16 @@ type form int
 const (
 	formPass    form = iota // the compressed bytes as they came, with a patched header
 	formRebuild             // decoded and encoded anew
+	formMerge               // several small batches, decoded and joined
 	formCount
 )
 
 func (f form) String() string {
-	if f == formPass {
+	switch f {
+	case formPass:
 		return "pass"
+	case formMerge:
+		return "merge"
 	}
 	return "rebuild"
 }

@@ -49,8 +49,14 @@ func newOpenLane(t *testing.T) (*Manager, *lane, *sender) {
 	return m, l, &sender{m: m}
 }
 
-// feed prepares batches of the given record counts at consecutive source offsets.
+// feed prepares batches of the given record counts at consecutive source offsets, stamped with the present time.
 func feed(t *testing.T, l *lane, from int64, counts ...int) {
+	t.Helper()
+	feedAged(t, l, 0, from, counts...)
+}
+
+// feedAged is feed with records of a certain age.
+func feedAged(t *testing.T, l *lane, age time.Duration, from int64, counts ...int) {
 	t.Helper()
 	codecs, err := batch.NewCodecs(1 << 20)
 	if err != nil {
@@ -60,7 +66,7 @@ func feed(t *testing.T, l *lane, from int64, counts ...int) {
 	for _, n := range counts {
 		rs := make([]batch.Record, n)
 		for i := range rs {
-			rs[i] = batch.Record{Offset: from + int64(i), Timestamp: l.m.now().UnixMilli(), Value: []byte("v")}
+			rs[i] = batch.Record{Offset: from + int64(i), Timestamp: l.m.now().Add(-age).UnixMilli(), Value: []byte("v")}
 		}
 		built, err := codecs.Encode(rs, batch.CodecNone, 0)
 		if err != nil {
@@ -73,7 +79,7 @@ func feed(t *testing.T, l *lane, from int64, counts ...int) {
 		raw = append(raw, b...)
 		from += int64(n)
 	}
-	l.accept(chunk{gen: l.gen, raw: raw, buf: newBuffer(l.m.budget, int64(len(raw)))})
+	l.accept(chunk{gen: l.gen, raw: raw, buf: newBuffer(l.m.budget, int64(len(raw))), at: l.m.now()})
 	for l.prepareNext() {
 	}
 }
@@ -109,6 +115,29 @@ func TestLane_WindowIsOneWhileTheProducerMayBeForgotten(t *testing.T) {
 	l.settle(o, 10, nil)
 	if got := takeAll(l, s); len(got) != 1 {
 		t.Fatalf("sent %d batches behind an old record, want 1", len(got))
+	}
+}
+
+func TestLane_OldSmallBatchesAreMerged(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feedAged(t, l, 48*time.Hour, 100, 3, 4, 5)
+	feedAged(t, l, 48*time.Hour, 120, 2) // behind a hole
+	first := l.take(s)
+	if first == nil || first.n != 12 || first.srcEnd != 112 {
+		t.Fatalf("first batch is %+v, want 12 records up to source offset 112", first)
+	}
+	if h, err := batch.Parse(first.raw); err != nil || h.Count != 12 || h.BaseSeq != 0 || h.PID != testTerm.PID {
+		t.Fatalf("header %+v, %v", h, err)
+	}
+	l.settle(first, 10, nil)
+	l.jumpsDurable(l.takeJumps())
+	second := l.take(s)
+	if second == nil || second.count != 12 || second.n != 2 {
+		t.Fatalf("second batch is %+v, want 2 records behind the first 12", second)
+	}
+	if l.m.budget.Used() != int64(len(second.raw)) {
+		t.Fatalf("budget holds %d bytes, one batch of %d is left", l.m.budget.Used(), len(second.raw))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,10 +36,8 @@ type Options struct {
 	PauseOnGap      bool
 	BytesPerSecond  int64
 	Rack            string
-	// ProducerExpiry is the target's producer.id.expiration.ms; a day when zero.
-	ProducerExpiry time.Duration
-	Logger         *slog.Logger
-	Now            func() time.Time
+	Logger          *slog.Logger
+	Now             func() time.Time
 }
 
 // Manager runs the copy plane of one link.
@@ -51,7 +48,7 @@ type Manager struct {
 	store  *offsetsync.Store
 	view   *offsetsync.View
 	codecs *batch.Codecs
-	sealer *term.Sealer
+	sealer *term.Sealer // set once the link is ours: how it seals is stored
 	terms  *terms
 	budget *Budget
 
@@ -80,8 +77,7 @@ type Manager struct {
 	unrouted map[*lane]struct{} // may have something to send, and no leader
 	unled    map[*lane]*queue   // wait for a leader before they can be opened or repaired
 
-	sealWay atomic.Value // term.Way
-	around  *neighbours
+	around *neighbours
 }
 
 const maxDecompressed = 1 << 30
@@ -94,9 +90,6 @@ func New(opt Options) (*Manager, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.ProducerExpiry <= 0 {
-		opt.ProducerExpiry = 24 * time.Hour
-	}
 	codecs, err := batch.NewCodecs(maxDecompressed)
 	if err != nil {
 		return nil, fmt.Errorf("set up codecs: %w", err)
@@ -104,8 +97,7 @@ func New(opt Options) (*Manager, error) {
 	log := opt.Logger.With("link", opt.Link)
 	m := &Manager{
 		opt: opt, log: log, now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
-		view: opt.View, store: offsetsync.NewStore(opt.Log, opt.View, opt.Process), producerExpiry: opt.ProducerExpiry,
-		sealer:     term.NewSealer(opt.Target, opt.Link, term.Options{Logger: opt.Logger}),
+		view: opt.View, store: offsetsync.NewStore(opt.Log, opt.View, opt.Process), producerExpiry: defaultExpiry,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
 		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
@@ -133,6 +125,8 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 	if err := m.own(ctx); err != nil {
 		return err
 	}
+	m.learnExpiry(ctx)
+	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.storedWay()})
 	g, work := errgroup.WithContext(m.work)
 	m.loops(work, g)
 	var cause error

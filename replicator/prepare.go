@@ -104,6 +104,7 @@ type shaper struct {
 	out     []*outgoing
 	jumps   []model.Jump
 	refusal *refusal
+	merging merger
 }
 
 func (w *shaper) shape() {
@@ -122,13 +123,21 @@ func (w *shaper) shape() {
 		}
 		w.at.src, w.at.srcEpoch = h.Next(), h.LeaderEpoch
 	}
-	if fault != nil {
+	w.flushMerge()
+	if fault != nil && w.refusal == nil {
 		w.refuse(model.ReasonCorrupt, fmt.Sprintf("from source offset %d on: %v", w.at.src, fault))
 	}
 }
 
-// shapeBatch chooses the form: pass when nothing in the batch has to change, else rebuild.
+// shapeBatch chooses the form: merge for small old ones, pass when nothing in the batch has to change, else rebuild.
 func (w *shaper) shapeBatch(h batch.Header, b []byte) {
+	if w.mergeable(h, len(b)) {
+		w.merge(h, b)
+		return
+	}
+	if w.flushMerge(); w.refusal != nil {
+		return
+	}
 	if h.Passable(w.at.src) && (w.limits.MaxBytes <= 0 || int32(len(b)) <= w.limits.MaxBytes) {
 		w.emit(b, []model.Run{{Src: h.BaseOffset, N: int64(h.Count)}}, h, h.MaxTimestamp, formPass)
 		return
@@ -140,35 +149,43 @@ func (w *shaper) shapeBatch(h batch.Header, b []byte) {
 func (w *shaper) rebuild(h batch.Header, b []byte) {
 	rs, err := w.codecs.AppendRecords(nil, b, w.at.src)
 	if err != nil {
-		w.refuse(model.ReasonCorrupt, fmt.Sprintf("source offsets %d to %d: %v", h.BaseOffset, h.Next()-1, err))
+		w.undecodable(h, err)
 		return
 	}
-	if len(rs) == 0 {
-		return
+	if len(rs) > 0 {
+		w.encode(rs, h, formRebuild, h.Codec())
 	}
+}
+
+func (w *shaper) undecodable(h batch.Header, err error) {
+	w.refuse(model.ReasonCorrupt, fmt.Sprintf("source offsets %d to %d: %v", h.BaseOffset, h.Next()-1, err))
+}
+
+// encode makes batches of records, as many as the target's limit asks for.
+func (w *shaper) encode(rs []batch.Record, h batch.Header, f form, codec int8) {
 	if err := batch.CheckRecords(rs, w.limits); err != nil {
 		w.refuse(refusalReason(err), err.Error())
 		return
 	}
-	built, err := w.codecs.Encode(rs, h.Codec(), w.limits.MaxBytes)
+	built, err := w.codecs.Encode(rs, codec, w.limits.MaxBytes)
 	if err != nil {
-		w.refuse(model.ReasonCorrupt, fmt.Sprintf("source offsets %d to %d: %v", h.BaseOffset, h.Next()-1, err))
+		w.undecodable(h, err)
 		return
 	}
 	for _, part := range built {
 		if w.refusal == nil {
-			w.emitBuilt(h, part)
+			w.emitBuilt(h, part, f)
 		}
 	}
 }
 
-func (w *shaper) emitBuilt(h batch.Header, part batch.Built) {
+func (w *shaper) emitBuilt(h batch.Header, part batch.Built, f form) {
 	if part.TooLarge {
 		w.refuse(model.ReasonTooLarge, fmt.Sprintf("record at source offset %d takes %d bytes, the target accepts %d",
 			part.Runs[0].Src, len(part.Bytes), w.limits.MaxBytes))
 		return
 	}
-	w.emit(part.Bytes, part.Runs, h, part.MaxTimestamp, formRebuild)
+	w.emit(part.Bytes, part.Runs, h, part.MaxTimestamp, f)
 }
 
 // emit numbers a batch and notes where its records' source offsets jump.

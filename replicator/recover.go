@@ -29,7 +29,11 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		m.laterAll(es, "take a term", err)
 		return nil
 	}
-	sealed := m.seal(ctx, t, es)
+	sealed, err := m.seal(ctx, t, es)
+	if err != nil {
+		m.laterAll(es, "store seals", err)
+		return nil
+	}
 	failpoint("after_seal")
 	// The old worker may have planned up to the marker: only now is its plan complete.
 	if err := m.view.Barrier(ctx); err != nil {
@@ -62,17 +66,6 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 	return ready
 }
 
-func (m *Manager) seal(ctx context.Context, t model.Term, es []*entry) map[kafka.Part]term.Outcome {
-	targets := make([]term.Target, len(es))
-	for i, e := range es {
-		targets[i] = term.Target{Part: e.part, From: e.state.Cursor.Dst, Ends: e.state.Opening.Term}
-	}
-	failpoint("before_seal")
-	out, way := m.sealer.Seal(ctx, t, targets)
-	m.setSealWay(way)
-	return out
-}
-
 // join reads what the old term appended up to its marker, and joins it with the plan: the lane's exact position.
 func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Outcome) bool {
 	st, ok := m.view.Lane(e.lane.id)
@@ -82,8 +75,13 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 	}
 	e.state = st
 	end := out.Marker + 1
-	if out.Err != nil { // no way to seal: read to the end of the log as it is now
-		end = e.end
+	if out.Err != nil { // no way to seal is allowed: the next batch's higher epoch ends the older term
+		now := m.opt.Target.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
+		if now.Err != nil {
+			m.laterErr(e.lane, "ask the target leader for the log's end", now.Err)
+			return false
+		}
+		end = now.Offset
 	}
 	tail, err := landed(ctx, m.opt.Target, e.part, st, e.start, end, out.Was)
 	if err != nil {

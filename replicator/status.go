@@ -21,7 +21,7 @@ type LinkStatus struct {
 
 // Status returns the present state of the link and of all its lanes, in order.
 func (m *Manager) Status() LinkStatus {
-	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.way(), Batches: make(map[string]int64)}
+	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.storedWay(), Batches: make(map[string]int64)}
 	now := m.now()
 	for _, l := range m.all() {
 		s.Lanes = append(s.Lanes, l.status(now))
@@ -29,17 +29,6 @@ func (m *Manager) Status() LinkStatus {
 	}
 	slices.SortFunc(s.Lanes, func(a, b model.LaneStatus) int { return cmp.Or(a.Lane.Compare(b.Lane)) })
 	return s
-}
-
-func (m *Manager) way() term.Way {
-	w, _ := m.sealWay.Load().(term.Way)
-	return w
-}
-
-func (m *Manager) setSealWay(w term.Way) {
-	if w != term.WayUnknown {
-		m.sealWay.Store(w)
-	}
 }
 
 func (l *lane) status(now time.Time) model.LaneStatus {

@@ -29,8 +29,12 @@ func (l *look) fail(topic string, err error) {
 
 // once makes one pass and returns how many wanted topics are neither ready nor in error.
 func (s *Syncer) once(ctx context.Context) (open int, err error) {
-	s.pass.Lock()
-	defer s.pass.Unlock()
+	select {
+	case s.pass <- struct{}{}:
+		defer func() { <-s.pass }()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 	l, err := s.observe(ctx)
 	if err != nil {
 		return 0, err

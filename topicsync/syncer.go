@@ -67,8 +67,8 @@ const (
 type Syncer struct {
 	o    Options
 	log  *slog.Logger
-	pass sync.Mutex // held for a whole pass; taken before mu
-	meet collisions // used by passes only
+	pass chan struct{} // holds an element while a pass runs
+	meet collisions    // used by passes only
 
 	mu     sync.Mutex        // guards the fields below; never held across I/O
 	topics map[string]*topic // by source name
@@ -103,6 +103,7 @@ func New(o Options) *Syncer {
 		o.Links = []config.Link{o.Link}
 	}
 	return &Syncer{
+		pass: make(chan struct{}, 1),
 		meet: collisions{link: o.Link, links: o.Links},
 		o:    o, log: o.Logger.With("link", o.Link.Name),
 		topics: make(map[string]*topic), refuse: make(map[string]string),
@@ -188,7 +189,9 @@ func (s *Syncer) Topics() []TopicStatus {
 	defer s.mu.Unlock()
 	out := make([]TopicStatus, 0, len(s.topics))
 	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
-		out = append(out, s.topics[name].status)
+		if st := s.topics[name].status; st.State != "" { // else its first pass is under way
+			out = append(out, st)
+		}
 	}
 	return out
 }

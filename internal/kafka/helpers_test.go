@@ -19,7 +19,7 @@ import (
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -80,7 +80,7 @@ func testBatch(n int, value string) []byte {
 
 func produceRequest(p Part, raw []byte) *kmsg.ProduceRequest {
 	req := kmsg.NewPtrProduceRequest()
-	req.Acks, req.TimeoutMillis = -1, 10_000
+	req.Acks, req.TimeoutMillis = -1, 60_000
 	rt := kmsg.NewProduceRequestTopic()
 	rt.Topic, rt.TopicID = p.Topic, p.ID
 	rp := kmsg.NewProduceRequestTopicPartition()
@@ -154,6 +154,7 @@ type cutter struct {
 	refuse map[string]bool // by address
 	dials  int
 	tries  int
+	gate   chan struct{} // answers wait for it; nil: they pass
 }
 
 func newCutter() *cutter {
@@ -172,9 +173,9 @@ func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	cc := &cutConn{Conn: conn, addr: addr}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	cc := &cutConn{Conn: conn, addr: addr, cutter: c}
 	c.dials++
 	c.conns[cc] = struct{}{}
 	return cc, nil
@@ -195,6 +196,20 @@ func (c *cutter) cut(addr string) {
 			cc.Conn.Close()
 			delete(c.conns, cc)
 		}
+	}
+}
+
+// hold keeps all answers back until the returned function is called.
+func (c *cutter) hold() (release func()) {
+	gate := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gate = gate
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.gate = nil
+		close(gate)
 	}
 }
 
@@ -223,9 +238,21 @@ func (c *cutter) tried() int {
 
 type cutConn struct {
 	net.Conn
+	cutter *cutter
 	addr   string
 	mu     sync.Mutex
 	broken bool
+}
+
+func (c *cutConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.cutter.mu.Lock()
+	gate := c.cutter.gate
+	c.cutter.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	return n, err
 }
 
 func (c *cutConn) Write(b []byte) (int, error) {

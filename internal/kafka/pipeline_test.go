@@ -63,17 +63,23 @@ func (j *journal) check(t *testing.T, n int) {
 	}
 }
 
+// swallowOne makes the broker never answer the next produce request, nor read what comes behind it.
+func swallowOne(fake *kfake.Cluster) {
+	fake.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, nil, true })
+}
+
 func TestPipeline_ThousandsOutstandingKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	const n = 3000
 	fake := newFake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-	c := dialFake(t, fake, Options{})
+	cut := newCutter()
+	c := dialFake(t, fake, Options{Dialer: cut.dial})
 	p := withID(t, c, Part{Topic: "t"})
-	held := make(chan struct{})
-	fake.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-		fake.SleepControl(func() { <-held }) // the first answer waits until all are under way
-		return nil, nil, false
-	})
+	if _, err := c.Produce().Broker(0).Request(testContext(t), &ordered{Request: produceRequest(p, nil), serialised: make(chan struct{})}); err != nil {
+		t.Fatal(err) // the connection stands now
+	}
+	release := sync.OnceFunc(cut.hold())
+	defer release()
 	pipe := NewPipeline(c.Produce(), 0, n)
 	runPipeline(t, pipe)
 	var j journal
@@ -85,7 +91,7 @@ func TestPipeline_ThousandsOutstandingKeepTheirOrder(t *testing.T) {
 			if got := pipe.Outstanding(); got != n {
 				t.Errorf("%d outstanding, want %d", got, n)
 			}
-			close(held)
+			release()
 		}
 	}
 	j.check(t, n)
@@ -139,12 +145,7 @@ func TestPipeline_ConnectionCut(t *testing.T) {
 	cut := newCutter()
 	c := dialFake(t, fake, Options{Dialer: cut.dial})
 	p := withID(t, c, Part{Topic: "t"})
-	held := make(chan struct{})
-	var once sync.Once
-	fake.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-		fake.SleepControl(func() { <-held })
-		return nil, nil, false
-	})
+	swallowOne(fake)
 	pipe := NewPipeline(c.Produce(), 0, 100)
 	runPipeline(t, pipe)
 	ctx := testContext(t)
@@ -158,7 +159,6 @@ func TestPipeline_ConnectionCut(t *testing.T) {
 		send(i)
 	}
 	cut.cut("")
-	once.Do(func() { close(held) })
 	j.check(t, 50)
 	for i, err := range j.errs {
 		if err == nil && i == 49 {
@@ -251,12 +251,7 @@ func TestPipeline_EndGivesEveryRequestItsDone(t *testing.T) {
 	fake := newFake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
 	c := dialFake(t, fake, Options{})
 	p := withID(t, c, Part{Topic: "t"})
-	held := make(chan struct{})
-	t.Cleanup(func() { close(held) })
-	fake.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-		fake.SleepControl(func() { <-held })
-		return nil, nil, false
-	})
+	swallowOne(fake)
 	pipe := NewPipeline(c.Produce(), 0, 20)
 	stop := runPipeline(t, pipe)
 	var j journal

@@ -182,7 +182,7 @@ func (c *Cluster) printLogs(t testing.TB) {
 		return
 	}
 	for _, n := range c.nodes {
-		t.Logf("node %d of Kafka %s, log at %s, last complaints:\n%s", n.id, c.opts.Version, n.logFile(), complaints(n.logFile(), -20))
+		t.Logf("node %d of Kafka %s, log at %s, last complaints:\n%s", n.id, c.opts.Version, n.logFile(), complaints(n.logFile(), -8))
 	}
 }
 

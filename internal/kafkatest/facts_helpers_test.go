@@ -27,11 +27,13 @@ func onKafka(t *testing.T, fn func(t *testing.T, c Target)) {
 	EachVersion(t, func(t *testing.T, c *Cluster) { fn(t, c) })
 }
 
-// eachOwn runs a fact against a cluster of its own, one version after the other.
+// eachOwn runs a fact against a cluster of its own, both versions at the same time.
 func eachOwn(t *testing.T, o Options, fn func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	for _, v := range Versions() {
 		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			o := o
 			o.Version = v
 			fn(t, Start(t, o))
 		})
@@ -231,12 +233,12 @@ func tryAddPartitions(t *testing.T, c Target, txnID string, pid int64, epoch int
 		rt.Topic, rt.Partitions = name, ps
 		req.Topics = append(req.Topics, rt)
 	}
-	resp, err := c.Admin().Request(t.Context(), pinned{req, 3})
+	resp, err := req.RequestWith(t.Context(), c.Admin()) // kgo sends version 3 to the coordinator
 	if err != nil {
 		t.Fatalf("add partitions: %v", err)
 	}
 	out := map[string]string{}
-	for _, topic := range resp.(*kmsg.AddPartitionsToTxnResponse).Topics {
+	for _, topic := range resp.Topics {
 		for _, p := range topic.Partitions {
 			out[topic.Topic] = ErrorName(p.ErrorCode)
 		}

@@ -36,7 +36,7 @@ func complaints(path string, max int) string {
 }
 
 func isComplaint(line string) bool {
-	if strings.Contains(line, " INFO ") {
+	if strings.Contains(line, " INFO ") || strings.Contains(line, "Node may not be available") {
 		return false
 	}
 	for _, s := range []string{" WARN ", " ERROR ", " FATAL ", "Exception", "Caused by", "Error"} {

@@ -107,6 +107,35 @@ func retriable(err error) bool {
 
 // listOffset asks the leader for an offset: latest or earliest, or the first at or after a time in milliseconds.
 func listOffset(ctx context.Context, c Target, topic string, p leaderOf, at int64, committed bool) (int64, error) {
+	got, err := listOffsets(ctx, c, topic, p.leader, []leaderOf{p}, at, committed)
+	if err != nil {
+		return 0, err
+	}
+	return got[0].Offset, kerr.ErrorForCode(got[0].ErrorCode)
+}
+
+// allLeadersAnswer asks each leader for the ends of its partitions, in one request per leader.
+func allLeadersAnswer(ctx context.Context, c Target, topic string, parts []leaderOf) error {
+	byLeader := map[int32][]leaderOf{}
+	for _, p := range parts {
+		byLeader[p.leader] = append(byLeader[p.leader], p)
+	}
+	for leader, ps := range byLeader {
+		got, err := listOffsets(ctx, c, topic, leader, ps, latest, false)
+		if err != nil {
+			return err
+		}
+		for _, g := range got {
+			if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+				return fmt.Errorf("%s/%d at node %d: %w", topic, g.Partition, leader, err)
+			}
+		}
+	}
+	return nil
+}
+
+// listOffsets asks one broker about partitions of a topic.
+func listOffsets(ctx context.Context, c Target, topic string, leader int32, parts []leaderOf, at int64, committed bool) ([]kmsg.ListOffsetsResponseTopicPartition, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	if committed {
@@ -114,14 +143,19 @@ func listOffset(ctx context.Context, c Target, topic string, p leaderOf, at int6
 	}
 	rt := kmsg.NewListOffsetsRequestTopic()
 	rt.Topic = topic
-	rp := kmsg.NewListOffsetsRequestTopicPartition()
-	rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = p.partition, at, -1
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
-	resp, err := Broker(c, p.leader).Request(ctx, req)
-	if err != nil {
-		return 0, err
+	for _, p := range parts {
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = p.partition, at, -1
+		rt.Partitions = append(rt.Partitions, rp)
 	}
-	got := resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
-	return got.Offset, kerr.ErrorForCode(got.ErrorCode)
+	req.Topics = append(req.Topics, rt)
+	resp, err := Broker(c, leader).Request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	got := resp.(*kmsg.ListOffsetsResponse)
+	if len(got.Topics) != 1 || len(got.Topics[0].Partitions) != len(parts) {
+		return nil, fmt.Errorf("list offsets of %s: the answer does not name its partitions", topic)
+	}
+	return got.Topics[0].Partitions, nil
 }

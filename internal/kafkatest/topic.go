@@ -70,10 +70,8 @@ func AwaitLeaders(t testing.TB, c Target, topic string) {
 		if err != nil {
 			return false, err.Error()
 		}
-		for _, p := range parts {
-			if _, err := listOffset(t.Context(), c, topic, p, latest, false); err != nil {
-				return false, err.Error()
-			}
+		if err := allLeadersAnswer(t.Context(), c, topic, parts); err != nil {
+			return false, err.Error()
 		}
 		return true, ""
 	})

@@ -2,7 +2,9 @@ package repotest
 
 import (
 	"bufio"
+	"go/ast"
 	"go/parser"
+	"go/token"
 	"io/fs"
 	"path"
 	"regexp"
@@ -15,6 +17,8 @@ var (
 	inBackticks = regexp.MustCompile("`([^`\n]+)`")
 	testName    = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)[A-Z]\w*$`)
 	filePath    = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*\.(go|md|yaml|yml)$`)
+	metricName  = regexp.MustCompile(`^lockstep(_[a-z]+){2,}$`)
+	tableModule = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 	mdLink      = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
 )
 
@@ -88,12 +92,63 @@ func TestDocs_NamedFilesExist(t *testing.T) {
 func TestDocs_EveryDependencyIsExplained(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)
-	text := read(t, repo, "docs/dependencies.md")
-	for _, module := range directModules(t, repo) {
-		if !strings.Contains(text, "`"+module+"`") {
+	used := directModules(t, repo)
+	var explained []string
+	for _, m := range tableModule.FindAllStringSubmatch(read(t, repo, "docs/dependencies.md"), -1) {
+		explained = append(explained, m[1])
+	}
+	for _, module := range used {
+		if !slices.Contains(explained, module) {
 			t.Errorf("docs/dependencies.md does not say why %s is used", module)
 		}
 	}
+	for _, module := range explained {
+		if !slices.Contains(used, module) {
+			t.Errorf("docs/dependencies.md explains %s, which no file imports", module)
+		}
+	}
+}
+
+func TestDocs_EveryMetricIsListed(t *testing.T) {
+	t.Parallel()
+	repo := repository(t)
+	var documented []string
+	for _, q := range quoted(read(t, repo, "docs/http.md")) {
+		if metricName.MatchString(q) {
+			documented = append(documented, q)
+		}
+	}
+	made := metricNames(t, repo)
+	for _, name := range made {
+		if !slices.Contains(documented, name) {
+			t.Errorf("docs/http.md does not list the metric %s", name)
+		}
+	}
+	for _, name := range documented {
+		if !slices.Contains(made, name) {
+			t.Errorf("docs/http.md lists the metric %s, which nothing makes", name)
+		}
+	}
+}
+
+// metricNames returns the metrics that the product names in its source.
+func metricNames(t *testing.T, repo fs.FS) []string {
+	t.Helper()
+	var out []string
+	for _, s := range sources(t, repo, parser.SkipObjectResolution) {
+		if s.Test {
+			continue
+		}
+		ast.Inspect(s.AST, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				if name := strings.Trim(l.Value, "\"`"); metricName.MatchString(name) {
+					out = append(out, name)
+				}
+			}
+			return true
+		})
+	}
+	return out
 }
 
 // directModules returns the modules of go.mod that some file imports, whatever go.mod's comments say.

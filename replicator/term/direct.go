@@ -91,8 +91,12 @@ func (s *Sealer) writeChunk(ctx context.Context, leader int32, jobs []*job) {
 		if !ok {
 			code = kerr.UnknownServerError.Code
 		}
-		if j.err = markerError(code); j.err == nil {
+		j.err = markerError(code)
+		switch {
+		case j.err == nil:
 			j.written = true
+		case errors.Is(j.err, kerr.ClusterAuthorizationFailed):
+			j.refused = j.err
 		}
 	}
 }

@@ -46,7 +46,8 @@ type job struct {
 	replicas    int
 	search      int64 // where reading back begins
 	way         Way
-	written     bool // the marker is said to stand, or may: worth reading back
+	written     bool  // the marker is said to stand, or may: worth reading back
+	refused     error // why the leader allows no direct marker
 	marker      int64
 	was         *kafka.Producer
 	err         error
@@ -82,28 +83,26 @@ func splitJobs(jobs []*job, pid int64) (own, old []*job) {
 // markOldID says of partitions of an old producer id that were refused why no other way is open to them.
 func markOldID(jobs []*job) {
 	for _, j := range jobs {
-		if errors.Is(j.err, ErrDenied) {
-			j.err = fmt.Errorf("%w %d: %w", ErrOldID, j.pid, j.err)
+		if j.refused != nil {
+			j.err = fmt.Errorf("%w %d: %w", ErrOldID, j.pid, j.refused)
 		}
 	}
 }
 
-// retract takes back the refusal of the direct way before the other way is gone, and returns it.
-func retract(jobs []*job) map[*job]error {
-	refused := make(map[*job]error)
+// retract takes back the refusal of the direct way before the other way is gone.
+func retract(jobs []*job) {
 	for _, j := range jobs {
-		if errors.Is(j.err, ErrDenied) {
-			refused[j], j.err = j.err, nil
+		if j.refused != nil {
+			j.err = nil
 		}
 	}
-	return refused
 }
 
 // neither names both permissions of which one is enough.
-func neither(refused map[*job]error) {
-	for j, err := range refused {
-		if errors.Is(j.err, ErrDenied) {
-			j.way, j.err = WayNone, fmt.Errorf("%w; or, to seal directly: %w", j.err, err)
+func neither(jobs []*job) {
+	for _, j := range jobs {
+		if j.refused != nil && errors.Is(j.err, ErrDenied) {
+			j.way, j.err = WayNone, fmt.Errorf("%w; or, to seal directly: %w", j.err, j.refused)
 		}
 	}
 }

@@ -3,9 +3,10 @@ package term
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockstep/internal/kafka"
@@ -53,8 +54,8 @@ type Outcome struct {
 	Err error
 }
 
-// Sealed reports whether the partition's older terms have ended.
-func (o Outcome) Sealed() bool { return o.Err == nil }
+// Sealed reports whether the partition's older terms have ended. The zero Outcome is not sealed.
+func (o Outcome) Sealed() bool { return o.Err == nil && o.Way != WayUnknown && o.Marker >= 0 }
 
 // Options are a sealer's settings; the zero value is ready to use.
 type Options struct {
@@ -80,9 +81,9 @@ type Sealer struct {
 	link    string
 	log     *slog.Logger
 	timeout time.Duration
-
-	mu  sync.Mutex // held for a whole Seal
-	way Way        // guarded by mu
+	perTxn  int           // partitions of one transaction
+	gate    chan struct{} // holds an element while a Seal runs
+	way     atomic.Value  // Way; written by whoever holds the gate
 }
 
 // NewSealer returns a sealer of a link's target. It does no I/O.
@@ -93,10 +94,12 @@ func NewSealer(dst *kafka.Cluster, link string, o Options) *Sealer {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
-	return &Sealer{
-		dst: dst, link: link, way: o.Way, timeout: o.Timeout,
-		log: o.Logger.With("link", link),
+	s := &Sealer{
+		dst: dst, link: link, timeout: o.Timeout, perTxn: partitionsPerTxn,
+		log: o.Logger.With("link", link), gate: make(chan struct{}, 1),
 	}
+	s.way.Store(o.Way)
+	return s
 }
 
 // Seal ends, on each partition, every term older than t, and returns one outcome per target together with the way it
@@ -110,12 +113,16 @@ func NewSealer(dst *kafka.Cluster, link string, o Options) *Sealer {
 // A partition that cannot be sealed does not hold back the others. ctx bounds everything; when it ends, what is not
 // proven yet is reported as not sealed.
 func (s *Sealer) Seal(ctx context.Context, t model.Term, targets []Target) (map[kafka.Part]Outcome, Way) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-
 	jobs := makeJobs(t, targets)
+	select {
+	case s.gate <- struct{}{}:
+		defer func() { <-s.gate }()
+	case <-ctx.Done():
+		fail(jobs, fmt.Errorf("wait for another seal of the link: %w", context.Cause(ctx)))
+		return outcomes(jobs), s.Way()
+	}
 	s.prepare(ctx, jobs)
 	own, old := splitJobs(jobs, t.PID)
 	s.direct(ctx, old)
@@ -123,15 +130,11 @@ func (s *Sealer) Seal(ctx context.Context, t model.Term, targets []Target) (map[
 	s.sealOwn(ctx, t, own)
 	s.readBack(ctx, jobs)
 	s.report(jobs)
-	return outcomes(jobs), s.way
+	return outcomes(jobs), s.Way()
 }
 
 // Way returns the way that the link goes, WayUnknown before the first Seal.
-func (s *Sealer) Way() Way {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.way
-}
+func (s *Sealer) Way() Way { return s.way.Load().(Way) }
 
 func (s *Sealer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
@@ -143,53 +146,56 @@ func (s *Sealer) bounded(ctx context.Context) (context.Context, context.CancelFu
 // sealOwn seals partitions of the term's own producer id on the link's way, and chooses it when there is none yet.
 // The choice needs clear answers: a leader that does not answer decides nothing.
 func (s *Sealer) sealOwn(ctx context.Context, t model.Term, jobs []*job) {
-	decided := s.way == WayTransaction
-	if decided {
+	if s.Way() == WayTransaction {
 		s.prepareAgain(ctx, jobs)
-	} else {
-		s.direct(ctx, jobs)
-		if s.way != WayDirect {
-			s.choose(jobs)
-		}
-	}
-	if s.way != WayTransaction {
+		_ = s.byTransaction(ctx, t, jobs) // stands in the jobs
 		return
 	}
-	refused := retract(jobs)
-	if err := s.byTransaction(ctx, t, jobs); errors.Is(err, ErrDenied) && !decided {
-		s.way = WayNone
-		neither(refused)
+	s.direct(ctx, jobs)
+	if s.Way() == WayDirect {
+		return
 	}
+	way := choose(s.Way(), jobs)
+	if way == WayTransaction {
+		retract(jobs)
+		if err := s.byTransaction(ctx, t, jobs); errors.Is(err, ErrDenied) {
+			way = WayNone
+			neither(jobs)
+		}
+	}
+	s.way.Store(way)
 }
 
-// choose sets the way from the answers to direct markers.
-func (s *Sealer) choose(jobs []*job) {
-	var written, refused int
+// choose returns the way by the answers to direct markers; without any, it stays as it is.
+func choose(way Way, jobs []*job) Way {
 	for _, j := range jobs {
 		switch {
 		case j.written:
-			written++
-		case errors.Is(j.err, ErrDenied):
-			refused++
+			return WayDirect
+		case j.refused != nil:
+			way = WayTransaction
 		}
 	}
-	switch {
-	case written > 0:
-		s.way = WayDirect
-	case refused > 0:
-		s.way = WayTransaction
-	}
+	return way
 }
 
-// report logs one line for the whole, and one for each partition that is not sealed.
+// report logs one line for the whole, with the first reason why a partition is not sealed.
 func (s *Sealer) report(jobs []*job) {
-	sealed := 0
+	var first *job
+	unsealed := 0
 	for _, j := range jobs {
 		if j.err == nil {
-			sealed++
 			continue
 		}
-		s.log.Warn("partition not sealed", "topic", j.Topic, "partition", j.Partition, "epoch", j.epoch, "error", j.err)
+		if unsealed++; first == nil {
+			first = j
+		}
+		s.log.Debug("partition not sealed", "topic", j.Topic, "partition", j.Partition, "epoch", j.epoch, "error", j.err)
 	}
-	s.log.Info("sealed partitions", "way", s.way, "sealed", sealed, "unsealed", len(jobs)-sealed)
+	if first == nil {
+		s.log.Info("sealed partitions", "way", s.Way(), "sealed", len(jobs))
+		return
+	}
+	s.log.Warn("partitions not sealed", "way", s.Way(), "sealed", len(jobs)-unsealed, "unsealed", unsealed,
+		"topic", first.Topic, "partition", first.Partition, "error", first.err)
 }

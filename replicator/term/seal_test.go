@@ -49,6 +49,34 @@ func TestOutcomes_WithoutMarkerIsNeverSealed(t *testing.T) {
 	}
 }
 
+func TestOutcome_ZeroIsNotSealed(t *testing.T) {
+	t.Parallel()
+	if (Outcome{}).Sealed() {
+		t.Error("an outcome that nobody filled in counts as sealed")
+	}
+}
+
+func TestChoose_NeedsClearAnswers(t *testing.T) {
+	t.Parallel()
+	written, refused, silent, hidden := &job{written: true}, &job{refused: ErrDenied, err: ErrDenied}, &job{err: errors.New("EOF")}, &job{err: ErrDenied}
+	for _, tc := range []struct {
+		way, want Way
+		jobs      []*job
+	}{
+		{WayUnknown, WayUnknown, nil},
+		{WayUnknown, WayUnknown, []*job{silent, hidden}}, // a topic that may not be described refused no marker
+		{WayUnknown, WayDirect, []*job{silent, written}},
+		{WayUnknown, WayTransaction, []*job{silent, refused}},
+		{WayUnknown, WayDirect, []*job{refused, written}},
+		{WayNone, WayNone, []*job{silent}},
+		{WayNone, WayDirect, []*job{written}},
+	} {
+		if got := choose(tc.way, tc.jobs); got != tc.want {
+			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+}
+
 // fakeSeal takes two terms on a fake cluster, writes in the first and returns what a seal needs.
 func fakeSeal(t *testing.T, partitions int32) (c *kafkatest.Fake, dst *kafka.Cluster, old, now model.Term, ts []Target) {
 	t.Helper()
@@ -228,7 +256,7 @@ func TestSeal_FakeAnswerWithoutMarker(t *testing.T) {
 	c.ControlKey(int16(kmsg.WriteTxnMarkers), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		return markerAnswer(req, 0), nil, true
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	got, _ := NewSealer(dst, "dr", Options{}).Seal(ctx, now, ts)
 	if o := got[ts[0].Part]; o.Sealed() || !errors.Is(o.Err, ErrNoMarker) {

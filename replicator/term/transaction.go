@@ -39,7 +39,7 @@ func (s *Sealer) byTransaction(ctx context.Context, t model.Term, jobs []*job) e
 	pending = healthy(pending)
 	slices.SortStableFunc(pending, func(a, b *job) int { return cmp.Compare(a.replicas-a.isr, b.replicas-b.isr) })
 	c := newCoordinator(s.dst, s.link)
-	for chunk := range slices.Chunk(pending, partitionsPerTxn) {
+	for chunk := range slices.Chunk(pending, s.perTxn) {
 		if err := sealChunk(ctx, c, producer{t.PID, t.Epoch}, chunk); err != nil {
 			fail(slices.DeleteFunc(pending, func(j *job) bool { return j.written }), err)
 			return err

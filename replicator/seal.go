@@ -1,0 +1,55 @@
+package replicator
+
+import (
+	"context"
+
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+	"lockstep/offsetsync"
+	"lockstep/replicator/term"
+)
+
+// seal ends the older terms of lanes by markers of t, and makes durable what is known: first that it is intended, then
+// where each marker stands. Every lane is sealed or not, never assumed.
+func (m *Manager) seal(ctx context.Context, t model.Term, es []*entry) (map[kafka.Part]term.Outcome, error) {
+	targets := make([]term.Target, len(es))
+	seals := make([]offsetsync.Seal, len(es))
+	for i, e := range es {
+		targets[i] = term.Target{Part: e.part, From: e.state.Cursor.Dst, Ends: e.state.Opening.Term}
+		seals[i] = offsetsync.Seal{Lane: e.lane.id, Term: t, DstTopic: e.ident.DstTopic, Marker: -1, LeaderEpoch: -1,
+			Way: string(m.sealer.Way()), At: m.now()}
+	}
+	if err := m.store.PutSeal(ctx, seals...); err != nil {
+		return nil, err
+	}
+	failpoint("before_seal")
+	out, way := m.sealer.Seal(ctx, t, targets)
+	return out, m.store.PutSeal(ctx, confirmed(seals, es, out, way)...)
+}
+
+// confirmed returns the seals whose markers were seen.
+func confirmed(seals []offsetsync.Seal, es []*entry, out map[kafka.Part]term.Outcome, way term.Way) (done []offsetsync.Seal) {
+	for i, e := range es {
+		o := out[e.part]
+		if !o.Sealed() {
+			continue
+		}
+		s := seals[i]
+		s.Confirmed, s.Marker, s.Way = true, o.Marker, string(way)
+		done = append(done, s)
+	}
+	return done
+}
+
+// storedWay is how this link seals, as its newest confirmed seal says: the ways must not be mixed.
+func (m *Manager) storedWay() term.Way {
+	newest, way := uint64(0), term.WayUnknown
+	for _, id := range m.view.Lanes() {
+		for _, s := range m.view.Seals(id) {
+			if s.Confirmed && s.Term.N >= newest {
+				newest, way = s.Term.N, term.Way(s.Way)
+			}
+		}
+	}
+	return way
+}
