@@ -125,7 +125,11 @@ func (b *nodeBackend) Ready(context.Context) error {
 	var waiting []error
 	for _, l := range b.n.links {
 		if !l.ready.Load() {
-			waiting = append(waiting, fmt.Errorf("link %s is not open yet", l.cfg.Name))
+			why := "its state and topics are being read"
+			if w := l.waits.Load(); w != nil {
+				why = *w
+			}
+			waiting = append(waiting, fmt.Errorf("link %s is not open yet: %s", l.cfg.Name, why))
 		}
 	}
 	return errors.Join(waiting...)

@@ -28,8 +28,9 @@ type link struct {
 	view     *offsetsync.View
 	manager  *replicator.Manager
 	syncer   *topicsync.Syncer
-	young    bool        // the link existed before this process: topics that appear now are younger than it
-	ready    atomic.Bool // the first pass over the topics is done
+	young    bool                   // the link existed before this process: topics that appear now are younger than it
+	ready    atomic.Bool            // the first pass over the topics is done
+	waits    atomic.Pointer[string] // why it is not, as far as that is known
 }
 
 func (n *node) newLink(cfg config.Link) (*link, error) {
@@ -70,11 +71,8 @@ func (l *link) close() { l.state.Close() }
 
 // run reads the state, takes the link and copies until ctx ends.
 func (l *link) run(ctx, hard context.Context, once bool) error {
-	if err := l.check(ctx); err != nil {
+	if err := l.prepare(ctx, once); err != nil || ctx.Err() != nil {
 		return l.wrap(err)
-	}
-	if err := l.state.Ensure(ctx); err != nil {
-		return l.wrap(refusedState(err))
 	}
 	// The view and the topics end after the copying, which needs both to the last.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
@@ -91,6 +89,48 @@ func (l *link) run(ctx, hard context.Context, once bool) error {
 		return l.copy(gctx, ctx, hard, once)
 	})
 	return l.wrap(g.Wait())
+}
+
+// prepare checks both clusters and the state topic. A service waits for clusters that do not answer; with once it gives
+// up.
+func (l *link) prepare(ctx context.Context, once bool) error {
+	for said := ""; ; {
+		err := l.check(ctx)
+		if err == nil {
+			err = refusedState(l.state.Ensure(ctx))
+		}
+		if action, _ := kafka.Classify(err); err == nil || once || isRefusal(err) || action == kafka.Stop {
+			return err
+		}
+		if err.Error() != said && ctx.Err() == nil {
+			said = err.Error()
+			l.log.Warn("link cannot start yet", "error", err)
+		}
+		l.waits.Store(&said)
+		if !wait(ctx, retryEvery) {
+			return nil
+		}
+	}
+}
+
+// retryEvery is the pause between two looks at a cluster that does not answer.
+const retryEvery = 2 * time.Second
+
+// wait pauses, and returns false when ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func isRefusal(err error) bool {
+	var e *exitError
+	return errors.As(err, &e) && e.code == exitRefused
 }
 
 func (l *link) wrap(err error) error {
