@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,6 +134,8 @@ func readLink(ctx context.Context, c *kafka.Cluster, link string, found func(str
 		}
 	}
 	cancel()
-	<-ended
+	if rerr := <-ended; err != nil && rerr != nil && !errors.Is(rerr, context.Canceled) {
+		return rerr // why the barrier was not reached
+	}
 	return err
 }

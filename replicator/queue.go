@@ -73,12 +73,6 @@ func (q *queue) drain() []*lane {
 	return out
 }
 
-func (q *queue) len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.items)
-}
-
 func (q *queue) signal() {
 	select {
 	case q.ready <- struct{}{}:

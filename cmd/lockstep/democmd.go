@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"lockstep/api"
 )
@@ -35,16 +35,15 @@ type demo struct {
 	dir      string
 	src, dst *kfake.Cluster
 	copier   *copier
-	admin    *kgo.Client // of the source
 	step     int
 }
 
-func (a *app) demo(ctx context.Context, once bool) error {
+func (a *app) demo(ctx context.Context, once bool) (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-demo-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	d := &demo{out: a.stdout, dir: dir}
 	if err := d.clusters(); err != nil {
 		return err

@@ -86,7 +86,7 @@ func (l *link) run(ctx, hard context.Context, once bool) error {
 	})
 	g.Go(func() error {
 		defer stopFollowing()
-		return l.copy(gctx, ctx, hard, once)
+		return l.copy(ctx, hard, once)
 	})
 	return l.wrap(g.Wait())
 }
@@ -141,7 +141,7 @@ func (l *link) wrap(err error) error {
 }
 
 // copy runs the copy plane and the topics side by side.
-func (l *link) copy(ctx, until, hard context.Context, once bool) error {
+func (l *link) copy(until, hard context.Context, once bool) error {
 	if err := l.view.Barrier(until); err != nil {
 		if until.Err() != nil {
 			return nil // stopped before it began
@@ -152,7 +152,7 @@ func (l *link) copy(ctx, until, hard context.Context, once bool) error {
 	l.young = claimed
 	until, stop := context.WithCancel(until)
 	defer stop()
-	g, ctx := errgroup.WithContext(ctx)
+	var g errgroup.Group
 	g.Go(func() error {
 		defer stop()
 		err := l.manager.Run(until, hard)

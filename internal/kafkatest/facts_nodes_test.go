@@ -57,7 +57,7 @@ func topicOn(t *testing.T, c *Cluster, minISR string, nodes ...int32) string {
 	if err != nil {
 		t.Fatalf("create topic: %v", err)
 	}
-	if got := ErrorName(resp.Topics[0].ErrorCode); got != ok {
+	if got := ErrorName(resp.Topics[0].ErrorCode); got != ok && got != "TOPIC_ALREADY_EXISTS" { // sent twice by the client
 		t.Fatalf("create topic: %s", got)
 	}
 	AwaitLeaders(t, c, rt.Topic)
@@ -110,7 +110,7 @@ func awaitInSync(t *testing.T, c *Cluster, topic string, want ...int32) {
 // the other whatever is answered. When the first ones are refused, a later one lands at offset 0.
 func newTopicOvertakes(t *testing.T, c *Cluster) {
 	overtaken := 0
-	for range 20 {
+	for range 10 {
 		topic := CreateTopic(t, c, TopicOptions{Replicas: 3})
 		var leader int32
 		done, state := poll(30*time.Second, time.Millisecond, func() (bool, string) {
@@ -129,7 +129,7 @@ func newTopicOvertakes(t *testing.T, c *Cluster) {
 			t.Logf("%d batches were refused, the next one was taken at offset 0", refused)
 		}
 	}
-	t.Logf("on %d of 20 new topics the first batches were lost", overtaken)
+	t.Logf("on %d of 10 new topics the first batches were lost", overtaken)
 }
 
 // sendUntilTaken returns how many batches were refused before one was taken, which must be at offset 0.
@@ -231,8 +231,8 @@ func listOffsetsHides(t *testing.T, c *Cluster) {
 	})
 }
 
-// leaderless: what the transaction does about a partition without leader depends on the version; the direct way
-// answers an error for it and is done for the others.
+// leaderless: a transaction leaves a partition without leader out silently and shows as complete on 4.3.1; on 3.9.1 it
+// hangs until the leader returns. The direct way answers an error for it and is done for the others.
 func leaderless(t *testing.T, c *Cluster) {
 	lost, other := topicOn(t, c, "1", 1), topicOn(t, c, "1", 2)
 	txnID := txnIDAwayFrom(t, c, 1)
@@ -256,11 +256,14 @@ func leaderless(t *testing.T, c *Cluster) {
 		t.Fatalf("end transaction: %s", ErrorName(r.ErrorCode))
 	}
 	awaitMarker(t, c, other, 0, pid, 1)
+	wantComplete := c.Version() == Kafka4
 	complete, state := poll(5*time.Second, 50*time.Millisecond, func() (bool, string) {
 		state := describeTxn(t, c, txnID)
 		return state == "CompleteAbort", state
 	})
-	t.Logf("transaction state without the leader: %s", state)
+	if complete != wantComplete || (!complete && state != "PrepareAbort") {
+		t.Fatalf("transaction state %s without the leader; want it complete: %v", state, wantComplete)
+	}
 	c.Restart(t, 1)
 	awaitLeader(t, c, lost, 1)
 	AwaitLeaders(t, c, lost)
@@ -268,9 +271,6 @@ func leaderless(t *testing.T, c *Cluster) {
 		runSteps(t, c, lost, 0, step{"left out: the old epoch writes on", NewBatch(pid, old, 1, 1), ok, 1})
 	} else {
 		awaitMarker(t, c, lost, 0, pid, 1)
-	}
-	if c.Version() == Kafka4 && !complete {
-		t.Errorf("4.3.1 does not leave the partition out any more: %s", state)
 	}
 	runSteps(t, c, other, 0, step{"the other partition is sealed", NewBatch(pid, old, 1, 1), fenced, 0})
 }

@@ -33,7 +33,7 @@ type Entry struct {
 
 // Options are what a Log needs besides its cluster. The zero value is usable.
 type Options struct {
-	Logger *slog.Logger // slog.Default() when nil
+	Logger *slog.Logger // none when nil
 	// Bootstrap is the address that repair hints name; the target's present brokers when empty.
 	Bootstrap string
 	// Poll is how long a broker holds a fetch back at the end of the log; 500 ms when 0.
@@ -56,7 +56,7 @@ type Log struct {
 
 // New returns the state log of a link on its target cluster. It does no input or output. The caller closes it.
 func New(dst *kafka.Cluster, link string, opts Options) *Log {
-	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.Poll = cmp.Or(opts.Poll, 500*time.Millisecond)
 	topic := Topic(link)
 	return &Log{

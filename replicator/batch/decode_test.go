@@ -140,7 +140,7 @@ func TestDecode_ErrorOfTheCaller(t *testing.T) {
 	for _, b := range [][]byte{plainBatch(), message(1, 1, 1, 0, nil, nil), longhand()["v1-gzip"]} {
 		n := 0
 		err := newCodecs(t).Decode(b, func(Record) error { n++; return stop })
-		if err != stop || n != 1 {
+		if !errors.Is(err, stop) || n != 1 {
 			t.Errorf("%v after %d records", err, n)
 		}
 	}
