@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -96,7 +97,7 @@ func TestLoad_EveryKeyHasABadFixture(t *testing.T) {
 
 func asErrors(t *testing.T, err error) *Errors {
 	t.Helper()
-	faults, ok := err.(*Errors)
+	faults, ok := errors.AsType[*Errors](err)
 	if !ok || len(faults.Faults) == 0 {
 		t.Fatalf("error is %T (%v), want *Errors with faults", err, err)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func checkFaults(t *testing.T, c *Config, err error) {
 	if c != nil {
 		t.Fatal("a configuration and an error")
 	}
-	faults, ok := err.(*Errors)
+	faults, ok := errors.AsType[*Errors](err)
 	if !ok || len(faults.Faults) == 0 {
 		t.Fatalf("error is %T: %v", err, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/api"
 	"lockstep/internal/kafkatest"
@@ -47,6 +48,7 @@ func TestCommands_Output(t *testing.T) {
 	}
 	rows(t, s.command("lanes", "list", "-o", "csv"), 2)
 	rows(t, s.command("lanes", "list", "-o", "csv", "--state", "stopped"), 0)
+	s.awaitLane(topic, 0, 5*time.Second, func(l laneDetail) bool { return l.Count == 1234 && l.Spans == 1 })
 	s.command("lanes", "show", lane).want(t, 0).says(t, "next to read at the source", "1234", "topic ids")
 	var one api.LaneAnswer
 	decode(t, s.command("lanes", "show", lane, "-o", "json").want(t, 0), &one)
@@ -150,11 +152,12 @@ func TestCommands_ConfigShow(t *testing.T) {
   backup: {brokers: ["127.0.0.1:2"], tls: {}, sasl: {mechanism: scram-sha-512, username: u, password: it-stands-here}}
 links:
   - {name: dr, source: primary, target: backup, topics: {include: [".*"]}}
+api: {listen: "` + freeAddress(t) + `"}
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"config", "show"}, {"validate"}, {"run"}, {"config", "show", "-o", "json"}} {
+	for _, command := range [][]string{{"config", "show"}, {"validate"}, {"run", "--once"}} {
 		r := lockstep(t, append(command, "-c", file)...)
 		for _, secret := range []string{"from-a-file", "it-stands-here"} {
 			if strings.Contains(r.stdout+r.stderr, secret) {
@@ -173,7 +176,7 @@ links:
 	if err := os.WriteFile(wrong, []byte(strings.Replace(text, "include", "inculde", 1)+"apii: {listen: x}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lockstep(t, "config", "show", "-c", wrong).want(t, 2).says(t, "wrong.yaml:5", "include", "apii", "wrong.yaml:6")
+	lockstep(t, "config", "show", "-c", wrong).want(t, 2).says(t, "wrong.yaml:5", "include", "apii", "wrong.yaml:7")
 }
 
 // run --once copies what is there and ends; again, it finds nothing to do and moves nothing.

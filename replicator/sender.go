@@ -54,30 +54,42 @@ type round struct {
 	size    int
 }
 
-// gather takes one batch of each ready lane, up to a request's bounds.
+// gather takes one batch of each ready lane, up to a request's bounds. A lane may come up twice meanwhile, since every
+// answer wakes it; its second batch has to wait for the next request, as a broker refuses two for one partition.
 func (s *sender) gather(first *lane) *round {
 	r := &round{}
+	in := make(map[*lane]struct{})
 	var again []*lane
-	for l := first; l != nil; {
-		if o := l.take(s); o != nil {
-			r.batches = append(r.batches, o)
-			r.size += len(o.raw)
-			if l.sendable() {
-				again = append(again, l)
-			}
+	for l := first; l != nil; l = s.next(r) {
+		if _, twice := in[l]; twice {
+			again = append(again, l)
+			continue
 		}
-		if r.size >= sendBytes || len(r.batches) >= sendParts {
-			break
+		o := l.take(s)
+		if o == nil {
+			continue
 		}
-		l, _ = s.ready.pop()
+		in[l] = struct{}{}
+		r.batches = append(r.batches, o)
+		r.size += len(o.raw)
+		if l.sendable() {
+			again = append(again, l)
+		}
 	}
-	for _, l := range again {
-		s.ready.push(l)
-	}
+	s.ready.push(again...)
 	if len(r.batches) == 0 {
 		return nil
 	}
 	return r
+}
+
+// next returns the next lane for a request, nil when it is full or nobody waits.
+func (s *sender) next(r *round) *lane {
+	if r.size >= sendBytes || len(r.batches) >= sendParts {
+		return nil
+	}
+	l, _ := s.ready.pop()
+	return l
 }
 
 func (s *sender) send(ctx context.Context, r *round) {

@@ -88,7 +88,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Short:         "Keep one Kafka cluster as an exact, provable standby of another",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/api"
+)
+
+// TestMain lets this test binary be the lockstep program too: the demonstration starts its own executable as a service.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "run" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// lockstep runs one command line and returns its output and exit code.
+func lockstep(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(args, &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+func TestDemo_OnceHoldsEveryCheck(t *testing.T) {
+	t.Parallel()
+	out, errs, code := lockstep(t, "demo", "--once")
+	if code != exitOK || !strings.Contains(out, "none missing, none twice") || !strings.Contains(out, "every check held") {
+		t.Fatalf("exit code %d\n%s\n%s", code, out, errs)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.yaml")
+	if err := os.WriteFile(bad, []byte("clusters: {a: {brokerz: [x]}}\nlinks: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"unknown command":          {[]string{"cpoy"}, exitUsage, "cpoy"},
+		"unknown flag":             {[]string{"status", "--nonsense"}, exitUsage, "nonsense"},
+		"unknown output":           {[]string{"status", "-o", "xml"}, exitUsage, "table, json, csv"},
+		"no configuration":         {[]string{"run"}, exitUsage, "lockstep.yaml"},
+		"faults of the file":       {[]string{"run", "-c", bad}, exitUsage, "bad.yaml:1"},
+		"file that is not there":   {[]string{"validate", "-c", filepath.Join(dir, "none.yaml")}, exitUsage, "none.yaml"},
+		"translate without offset": {[]string{"translate", "--link", "dr", "--topic", "t"}, exitUsage, "--offset"},
+		"translate two ways":       {[]string{"translate", "--link", "dr", "--topic", "t", "--stdin"}, exitUsage, "exclude each other"},
+		"lane misspelt":            {[]string{"lanes", "show", "dr.orders.3"}, exitUsage, "LINK:TOPIC/PARTITION"},
+		"nobody listens":           {[]string{"status", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
+		"version":                  {[]string{"version"}, exitOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, errs, code := lockstep(t, c.args...)
+			if code != c.code || !strings.Contains(errs, c.says) {
+				t.Fatalf("exit code %d, want %d; said %q, want %q in it", code, c.code, errs, c.says)
+			}
+		})
+	}
+}
+
+func TestReadPositions(t *testing.T) {
+	t.Parallel()
+	got, err := readPositions(strings.NewReader("orders,0,12\nstrange topic, 3, 9223372036854775807\n"))
+	want := []api.Position{{Topic: "orders", Offset: 12}, {Topic: "strange topic", Partition: 3, Offset: 1<<63 - 1}}
+	if err != nil || len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for text, says := range map[string]string{
+		"orders,0\n":             "line 1",
+		"orders,0,1\norders,x,1": `line 2: partition "x"`,
+		"orders,0,-1\n":          `line 1: offset "-1"`,
+		"orders,0,1e3\n":         `offset "1e3"`,
+		"orders,99999999999,1\n": `partition "99999999999"`,
+		"\"orders,0,1\n":         "line",
+	} {
+		if _, err := readPositions(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q in it", text, err, says)
+		}
+	}
+}
+
+// service starts the HTTP interface over a made-up backend.
+func service(t *testing.T) string {
+	t.Helper()
+	srv := httptest.NewServer(api.Handler(cannedBackend{}, prometheus.NewRegistry(), nil))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// cannedBackend is a link with one lane that copies and one that stopped.
+type cannedBackend struct{}
+
+func ptr[T any](v T) *T { return &v }
+
+func (cannedBackend) Links(ctx context.Context) ([]api.Link, error) {
+	lanes, err := cannedBackend{}.Lanes(ctx, "dr")
+	l := api.Link{Name: "dr", Source: "primary", Target: "backup", Owner: "me", Term: 7, Seal: "direct", SafeToFailOver: api.SafetyUnknown()}
+	l.State, l.Lanes, l.RPO = api.Summarize(lanes)
+	return []api.Link{l}, err
+}
+
+func (cannedBackend) Lanes(context.Context, string) ([]api.Lane, error) {
+	return []api.Lane{
+		{Link: "dr", Topic: "orders", TargetTopic: "orders", State: "copying", SourceOffset: 1_234_567, TargetOffset: 1_234_000,
+			LagRecords: ptr(int64(12)), LagSeconds: ptr(0.4), Term: 7, CopiedRecords: 1_234_000},
+		{Link: "dr", Topic: "orders", Partition: 1, TargetTopic: "orders", State: "stopped", Reason: "too_large", Detail: "record at source offset 9",
+			Remedy: "raise max.message.bytes", Since: time.Unix(1_700_000_000, 0).UTC(), SourceOffset: 9, TargetOffset: 9, Term: 7},
+	}, nil
+}
+
+func (cannedBackend) Lane(context.Context, string, string, int32) (api.LaneDetail, error) {
+	return api.LaneDetail{}, api.NotFound("lockstep lanes list shows the lanes", "no such lane")
+}
+
+func (cannedBackend) Gaps(context.Context, string) ([]api.Gap, error) {
+	return []api.Gap{{Link: "dr", Topic: "orders", From: 500, To: 800, Offsets: 300, Reason: "retention", At: time.Unix(1_700_000_000, 0).UTC()}}, nil
+}
+
+func (cannedBackend) Translate(_ context.Context, link string, req api.TranslateRequest) (out []api.Offset, err error) {
+	for _, p := range req.Offsets {
+		o := api.Offset{Link: link, Topic: p.Topic, Partition: p.Partition, SourceOffset: &p.Offset, State: api.OffsetUnknown}
+		if p.Topic == "orders" {
+			o.TargetTopic, o.TargetOffset, o.State = "orders", ptr(p.Offset-6), api.OffsetExact
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+func (cannedBackend) Ready(context.Context) error { return nil }
+
+func TestTables_FitATerminalAndNameWhatToDo(t *testing.T) {
+	t.Parallel()
+	url := service(t)
+	for _, args := range [][]string{{"status"}, {"lag"}, {"gaps"}, {"lanes", "list"}} {
+		out, errs, code := lockstep(t, append(args, "--server", url)...)
+		if code != exitOK {
+			t.Fatalf("%v: exit code %d: %s", args, code, errs)
+		}
+		for _, line := range strings.Split(out, "\n") {
+			if len(line) > 120 {
+				t.Errorf("%v: line of %d characters: %s", args, len(line), line)
+			}
+		}
+		if strings.Contains(out, "\033") {
+			t.Errorf("%v: colours although the output is no terminal", args)
+		}
+	}
+	out, _, _ := lockstep(t, "status", "--server", url)
+	for _, want := range []string{"too_large", "raise max.message.bytes", "record at source offset 9", "1 copying, 1 too_large"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("status lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestJSON_CarriesItsSchema(t *testing.T) {
+	t.Parallel()
+	url := service(t)
+	for _, args := range [][]string{{"status"}, {"lag"}, {"gaps"}, {"lanes", "list"}, {"version"},
+		{"translate", "--link", "dr", "--topic", "orders", "--partition", "0", "--offset", "12345"}} {
+		out, errs, code := lockstep(t, append(args, "-o", "json", "--server", url)...)
+		var v struct{ Schema int }
+		if err := json.Unmarshal([]byte(out), &v); err != nil || v.Schema != 1 || code != exitOK {
+			t.Errorf("%v: exit code %d, %v, schema %d\n%s%s", args, code, err, v.Schema, out, errs)
+		}
+	}
+}
+
+func TestCSV_HasAHeadAndOneLineEach(t *testing.T) {
+	t.Parallel()
+	out, _, code := lockstep(t, "translate", "--link", "dr", "--topic", "orders", "--partition", "0", "--offset", "12345", "-o", "csv", "--server", service(t))
+	want := "link,topic,partition,source_offset,target_topic,target_offset,state\ndr,orders,0,12345,orders,12339,exact\n"
+	if code != exitOK || out != want {
+		t.Fatalf("exit code %d, %q", code, out)
+	}
+}
+
+func TestTranslate_WithoutAnswerIsSeen(t *testing.T) {
+	t.Parallel()
+	_, errs, code := lockstep(t, "translate", "--link", "dr", "--topic", "none", "--partition", "0", "--offset", "1", "--server", service(t))
+	if code != exitFailed || !strings.Contains(errs, "no answer") {
+		t.Fatalf("exit code %d, %q", code, errs)
+	}
+}
+
+func TestMeter_RateAndTimeLeft(t *testing.T) {
+	t.Parallel()
+	var m meter
+	t0 := time.Unix(1000, 0)
+	m.line(totals{lanes: 4, behind: 100_000}, t0)
+	var line string
+	for i := int64(1); i <= 40; i++ {
+		line = m.line(totals{lanes: 4, records: 1000 * i, bytes: 1 << 20 * i, behind: 100_000 - 1000*i}, t0.Add(time.Duration(i)*time.Second))
+	}
+	for _, want := range []string{"4 lanes", "40,000 copied (40 %)", "1024.0 KiB/s", "1m0s left"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%q lacks %q", line, want)
+		}
+	}
+	if line := m.line(totals{lanes: 4, records: 100_000}, t0.Add(time.Minute)); line != "" {
+		t.Errorf("caught up, and still shows %q", line)
+	}
+}
