@@ -118,7 +118,11 @@ func (m *Manager) drain(ctx context.Context) bool {
 	return true
 }
 
+// drained reports whether nothing is under way any more: no opener at work, no lane with something unanswered.
 func (m *Manager) drained() bool {
+	if m.opening.Load() > 0 {
+		return false
+	}
 	for _, l := range m.all() {
 		l.mu.Lock()
 		busy := l.open && !l.drainedLocked() && !(l.unsureLocked() && len(l.inflight) == 0 && l.verdict == goOn)

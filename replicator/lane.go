@@ -286,6 +286,13 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	l.m.place(l)
 }
 
+// leaving reports whether the lane is not to be opened any more.
+func (l *lane) leaving() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.draining || l.state == model.StateStopped
+}
+
 // healthyLocked ends a fault: the lane copies.
 func (l *lane) healthyLocked(now time.Time) {
 	l.fault, l.attempts = time.Time{}, 0

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -60,6 +61,7 @@ type Manager struct {
 
 	prepareQ, planQ, openQ, repairQ *queue
 	flushNow                        chan struct{}
+	opening                         atomic.Int64 // groups of lanes that are being opened or repaired
 
 	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
 	work     context.Context

@@ -38,7 +38,7 @@ func (m *Manager) runOpener(ctx context.Context, q *queue, work func(context.Con
 			if !ok {
 				bq = newQueue()
 				brokers[broker] = bq
-				running.Go(func() { openAt(ctx, bq, work) })
+				running.Go(func() { m.openAt(ctx, bq, work) })
 			}
 			bq.push(lanes...)
 		}
@@ -46,14 +46,16 @@ func (m *Manager) runOpener(ctx context.Context, q *queue, work func(context.Con
 }
 
 // openAt works through one broker's lanes.
-func openAt(ctx context.Context, q *queue, work func(context.Context, []*lane)) {
+func (m *Manager) openAt(ctx context.Context, q *queue, work func(context.Context, []*lane)) {
 	for {
 		first, ok := q.wait(ctx)
 		if !ok {
 			return
 		}
 		for group := range slices.Chunk(append([]*lane{first}, q.drain()...), openGroup) {
+			m.opening.Add(1)
 			work(ctx, group)
+			m.opening.Add(-1)
 		}
 	}
 }
@@ -275,6 +277,7 @@ func (m *Manager) laterAll(es []*entry, what string, err error) {
 // commit makes openings durable and lets their lanes go. An opening that another one forestalled is void, and its lane
 // looks at the state again.
 func (m *Manager) commit(ctx context.Context, es []*entry) {
+	es = slices.DeleteFunc(es, func(e *entry) bool { return e.lane.leaving() })
 	if len(es) == 0 {
 		return
 	}

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"lockstep/internal/model"
@@ -29,7 +30,7 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 	if last.Owner == t.m.opt.Owner && last.N > n {
 		return last, nil
 	}
-	next, err := term.Take(ctx, t.m.opt.Target, t.m.opt.Link, last, t.m.opt.Owner)
+	next, err := t.take(ctx, last)
 	if err != nil {
 		return model.Term{}, err
 	}
@@ -42,6 +43,17 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 	}
 	t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)
 	return next, nil
+}
+
+// take asks the coordinator for the next term. A target that does not allow the transactional id gives plain terms,
+// which only the claims in the state topic order.
+func (t *terms) take(ctx context.Context, last model.Term) (model.Term, error) {
+	next, err := term.Take(ctx, t.m.opt.Target, t.m.opt.Link, last, t.m.opt.Owner)
+	if !errors.Is(err, term.ErrDenied) {
+		return next, err
+	}
+	t.m.log.Warn("the target does not allow the transactional id; taking a plain term", "error", err)
+	return term.TakePlain(ctx, t.m.opt.Target, last, t.m.opt.Owner)
 }
 
 func (t *terms) newest() model.Term {
