@@ -96,9 +96,36 @@ func TestBroker_RestartTarget(t *testing.T) {
 		dst.Restart(t, node)
 		s.reached(stableEnds(t, src, topics...))
 	}
+	x.end()
+	s.equal(src, dst, topics...)
+	s.stop()
+}
+
+// A broker of the target freezes with all its connections open. Kafka moves its leaderships within seconds; the copy must
+// not wait for the frozen one for much longer, nor write anything twice when it thaws.
+func TestBroker_FreezeTarget(t *testing.T) {
+	kafkatest.Long(t)
+	src, _ := pair(t)
+	dst := kafkatest.Start(t, kafkatest.Options{Nodes: 3, HeapMB: 400, Properties: map[string]string{"min.insync.replicas": "2", "default.replication.factor": "3"}})
+	topics := trafficTopics(t, src, 1)
+	x := startTraffic(t, src, topics, seeded(t))
+	s := newService(t, linkBetween(src, dst, topics, "replication_factor: 3")).start()
+	s.repeats = 60
+	s.reached(stableEnds(t, src, topics...))
 	frozen := dst.Leader(t, topics[0], 0)
 	dst.Freeze(t, frozen)
-	s.reached(stableEnds(t, src, topics...))
+	began := time.Now()
+	kafkatest.Eventually(t, 3*time.Minute, func() (bool, string) {
+		l := dst.Leader(t, topics[0], 0)
+		return l != frozen && l >= 0, "the frozen broker leads"
+	})
+	moved := time.Now()
+	want := stableEnds(t, src, topics...)
+	kafkatest.Eventually(t, 3*time.Minute, func() (bool, string) { return s.hasReached(want) })
+	t.Logf("leaders moved after %s, and %s later the copy had caught up", moved.Sub(began).Round(time.Second), time.Since(moved).Round(time.Second))
+	if took := time.Since(moved); took > 30*time.Second {
+		t.Errorf("the copy stood still for %s after the leaders had moved", took.Round(time.Second))
+	}
 	dst.Thaw(t, frozen)
 	x.end()
 	s.equal(src, dst, topics...)

@@ -145,6 +145,10 @@ func (s *service) exits(code int, within time.Duration) string {
 // cleanUp ends what runs, shows logs of a failed test, and checks those of a good one.
 func (s *service) cleanUp() {
 	for _, p := range s.runs {
+		if !p.ended() && s.t.Failed() {
+			p.signal(s.t, syscall.SIGQUIT) // its goroutines are in the log then
+			p.wait(5 * time.Second)
+		}
 		if !p.ended() {
 			p.kill(s.t)
 		}
@@ -169,7 +173,7 @@ func (s *service) showLogs() {
 	s.t.Logf("configuration:\n%s", s.conf.yaml())
 	from := max(0, len(s.runs)-3)
 	for i, p := range s.runs[from:] {
-		text := p.log()
+		text, _, _ := strings.Cut(p.log(), "SIGQUIT: quit")
 		if lines := strings.Count(text, "\n"); lines > 120 {
 			text = head(text, 40) + fmt.Sprintf("… (%d lines)\n", lines-120) + tail(text, 80)
 		}

@@ -166,6 +166,9 @@ func TestTranslate_AfterRestartsAndTerms(t *testing.T) {
 		s.equal(src, dst, topic)
 		upTo = kafkatest.End(t, src, topic, 0)
 		for _, o := range s.translate(false, topic, 0, count(upTo)...) {
+			if o.TargetOffset == nil {
+				t.Fatalf("round %d: no answer for source offset %d: %s", round, *o.SourceOffset, o.State)
+			}
 			was, ok := said[*o.SourceOffset]
 			if ok && was != *o.TargetOffset {
 				t.Errorf("round %d: source offset %d was target offset %d and is %d now", round, *o.SourceOffset, was, *o.TargetOffset)

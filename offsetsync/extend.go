@@ -51,12 +51,3 @@ func behind[T any](entries []T, count int64, of func(T) int64) int64 {
 
 // endless is a count that no lane reaches.
 const endless = int64(1) << 62
-
-// Len returns the number of spans, marks where openings begin included.
-func (m *Map) Len() int {
-	n := len(m.blocks)*blockLen + len(m.tail)
-	if m.some {
-		n++
-	}
-	return n
-}

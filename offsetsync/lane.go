@@ -16,8 +16,9 @@ import (
 // waits in the queue.
 type lane struct {
 	m     *Map
-	queue []*opened // valid openings that are not joined to their end; the last is the newest
-	count int64     // the count, in the term of queue[0], of the next record to join
+	ident model.Identity // of the openings that answer; ids that a newer one does not know are kept from older ones
+	queue []*opened      // valid openings that are not joined to their end; the last is the newest
+	count int64          // the count, in the term of queue[0], of the next record to join
 	at    cursorValue
 	gaps  []model.Gap
 	void  []openingID // void openings that are still in the log
@@ -35,7 +36,7 @@ type past struct {
 // opened is a valid opening.
 type opened struct {
 	Opening
-	chained    bool // its predecessor was read, or it is the first of all
+	chained    bool // its predecessor was read
 	plan, land line
 	// seen is the newest stored cursor, good the newest one whose entries have been read.
 	seen, good *cursorValue
@@ -74,9 +75,12 @@ func (l *lane) open(o Opening) {
 	if last != nil && !chained {
 		l.void, l.queue, last = append(l.void, last.id()), nil, nil
 	}
-	n := &opened{chained: chained || o.N == 1, Opening: o, plan: newLine(point{o.Origin.Count, o.Origin.Src}), land: newLine(point{o.Origin.Count, o.Origin.Dst})}
-	if last == nil || last.Identity != o.Identity {
-		l.queue, l.m = []*opened{n}, nil // another topic: what was copied before never answers again
+	n := &opened{chained: chained, Opening: o, plan: newLine(point{o.Origin.Count, o.Origin.Src}), land: newLine(point{o.Origin.Count, o.Origin.Dst})}
+	known, same := merge(l.ident, o.Identity)
+	l.ident = known
+	if last == nil || !same {
+		l.retire() // another topic: what was copied before never answers again
+		l.queue, l.m = []*opened{n}, nil
 		l.begin(n)
 	} else {
 		l.queue = append(l.queue, n)
@@ -84,18 +88,43 @@ func (l *lane) open(o Opening) {
 	l.settle()
 }
 
-// followedBy reports whether o is the valid successor of last, or takes its place.
+// retire lets everything that is stored of the openings so far be removed by the next Trim.
+func (l *lane) retire() {
+	for _, o := range l.queue {
+		l.past = append(l.past, past{openingID: o.id(), plan: o.plan.seg, land: o.land.seg})
+	}
+	for i := range l.past {
+		l.past[i].end = 0
+	}
+}
+
+// merge reports whether two identities can be of the same two topics, and returns all that is known of them. A cluster
+// without topic ids shows zeros.
+func merge(old, now model.Identity) (known model.Identity, same bool) {
+	known = now
+	for _, id := range []struct{ known, old *model.TopicID }{{&known.Src, &old.Src}, {&known.Dst, &old.Dst}} {
+		switch {
+		case id.known.IsZero():
+			*id.known = *id.old
+		case !id.old.IsZero() && *id.old != *id.known:
+			return now, false
+		}
+	}
+	return known, old.DstTopic == now.DstTopic
+}
+
+// followedBy reports whether n is the valid successor of o, or takes its place.
 //
 // Who writes an opening has read to the end of the log that its predecessor is valid. So a number that leaves some out
 // proves that those in between were valid and were removed, because what they concern is below the target's log start. And
 // where the first opening that is left of a lane is not the one that its successor names, it is a void one that outlived
 // the valid one of its number: compaction removes what has been trimmed bit by bit.
-func (last *opened) followedBy(o Opening) bool {
+func (o *opened) followedBy(n Opening) bool {
 	switch {
-	case o.N > last.N+1:
+	case n.N > o.N+1:
 		return true
-	case o.N == last.N+1:
-		return o.Prev == last.Nonce || !last.chained
+	case n.N == o.N+1:
+		return n.Prev == o.Nonce || !o.chained
 	}
 	return false
 }

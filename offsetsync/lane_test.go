@@ -73,6 +73,33 @@ func TestLane_VoidOpeningThatOutlivedTheValidOneGivesWay(t *testing.T) {
 	}
 }
 
+func TestLane_FirstOpeningThatOutlivedItsRivalGivesWay(t *testing.T) {
+	t.Parallel()
+	st := newestOf(t, openingRecord(1, "void", "", at(0, 0, 0), nil), openingRecord(2, "b", "a", at(20, 20, 0), nil))
+	if st.Opening.Nonce != "b" {
+		t.Errorf("newest is %s, want b", st.Opening.Nonce)
+	}
+}
+
+func TestLane_UnknownTopicIDsAreNoOtherTopic(t *testing.T) {
+	t.Parallel()
+	id := func(src byte) model.Identity {
+		return model.Identity{DstTopic: "orders", Src: model.TopicID{src}}
+	}
+	var es []statelog.Entry
+	prev := ""
+	for i, ident := range []model.Identity{id(0), id(1), id(0), id(1), id(2), id(0), id(1)} {
+		n := int64(i + 1)
+		o := Opening{Lane: theLane, N: uint64(n), Nonce: itoa(n), Prev: prev, Identity: ident, Origin: at(10*n, 10*n, 0)}
+		prev = o.Nonce
+		es = append(es, statelog.Entry{Key: openingKey(theLane, kindOpening, openingID{o.N, o.Nonce}), Value: encodeOpening(o)})
+		want := []int64{10, 10, 10, 10, 50, 50, 70}[i] // another source topic at 5 and at 7, behind the gap at 6
+		if src, _ := newestOf(t, es...).Map.Start(); src != want {
+			t.Errorf("after %d openings the map starts at %d, want %d", n, src, want)
+		}
+	}
+}
+
 func TestLane_NumberThatLeavesSomeOutProvesThatTheyWereTrimmed(t *testing.T) {
 	t.Parallel()
 	st := newestOf(t,
@@ -207,6 +234,25 @@ func TestLane_OlderSegmentAgainChangesNothing(t *testing.T) {
 	}
 	if want := []point{{0, 0}, {1, 10}, {2, 20}}; !slices.Equal(l.pts, want) || len(l.waiting) > 0 {
 		t.Errorf("got %v, %d waiting", l.pts, len(l.waiting))
+	}
+}
+
+func TestStore_TrimRemovesOpeningsOfAnotherTopic(t *testing.T) {
+	t.Parallel()
+	p := (&memLog{}).process("a")
+	openFirst(t, p)
+	st, _ := p.view.Lane(theLane)
+	other := theIdentity
+	other.Src[0] = 9
+	o := Opening{Lane: theLane, N: 2, Prev: st.Opening.Nonce, Identity: other, Origin: at(0, 500, 0)}
+	if won, err := p.store.Open(t.Context(), []Opening{o}); err != nil || !won[0] {
+		t.Fatal(won, err)
+	}
+	if n, err := p.store.Trim(t.Context(), theLane, 0); err != nil || n == 0 {
+		t.Errorf("%d records removed, %v", n, err)
+	}
+	if st, ok := p.view.Lane(theLane); !ok || st.Opening.N != 2 {
+		t.Errorf("newest opening is %d", st.Opening.N)
 	}
 }
 

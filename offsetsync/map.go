@@ -60,12 +60,9 @@ func (m *Map) Append(s model.Span) error {
 	if s.N < 0 || s.Src < low.Src || s.Dst < low.Dst {
 		return fmt.Errorf("extend offset map: span of %d records at %d → %d does not follow %d → %d", s.N, s.Src, s.Dst, low.Src, low.Dst)
 	}
-	switch {
-	case m.some && s.Src == low.Src && s.Dst == low.Dst:
+	if m.some && s.Src == low.Src && s.Dst == low.Dst {
 		m.last.N += s.N
-	case m.some && m.last.N == 0 && s.N == 0 && s.Src == m.last.Src:
-		m.last = s // an opening of which nothing came, at the same place: the newer one answers
-	default:
+	} else {
 		m.push(s)
 	}
 	m.stop.Src, m.stop.Dst = end(s)
@@ -239,6 +236,15 @@ func (m *Map) Spans() iter.Seq[model.Span] {
 			each(m.last)
 		}
 	}
+}
+
+// Len returns the number of spans, marks where openings begin included.
+func (m *Map) Len() int {
+	n := len(m.blocks)*blockLen + len(m.tail)
+	if m.some {
+		n++
+	}
+	return n
 }
 
 // Bytes returns about how much memory the map takes.

@@ -13,7 +13,7 @@ import (
 
 // Plan makes plan entries durable; when it returns nil, batches behind the jumps may be sent. Errors are joined
 // [*LaneError]s for lanes that are not open or whose entries contradict earlier ones (the others are written all the
-// same), or that of the write. After the latter the same entries may be given again, or the lane be opened again.
+// same), or that of the write. After an error the same entries may be given again, alone or with new ones behind them.
 func (s *Store) Plan(ctx context.Context, adds map[model.Lane]PlanAdd) error {
 	held, err := s.acquire(ctx, slices.Collect(maps.Keys(adds)), planning)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Store) write(ctx context.Context, entries []statelog.Entry, tails []*ta
 }
 
 // Save stores how far lanes came: for each the new landings first, then the cursor, all in one write. Progress that is
-// older than what was saved before is left out. Errors are as those of Plan; landings of a failed call may be given again
-// or not.
+// older than what was saved before is left out. Errors are as those of Plan, and after one the same landings may be given
+// again.
 func (s *Store) Save(ctx context.Context, progress []Progress) error {
 	lanes := make([]model.Lane, len(progress))
 	for i, p := range progress {

@@ -197,6 +197,44 @@ func TestView_EqualsTheTruth(t *testing.T) {
 	})
 }
 
+// What landed behind the stored cursor is read from the target's headers: every record is exact, whoever is dead.
+func TestExtend_EqualsTheTruth(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		k := drive(t, w, true, true)
+		k.copy(drawHoles(t), rapid.Bool().Draw(t, "acked"))
+		if rapid.Bool().Draw(t, "compacted target") {
+			w.compactTarget(t)
+		}
+		st, _ := replay(w.log.entries).Lane(theLane)
+		tail, err := Tail(w.headers(st.Cursor.Dst), w.pid, st.Opening.Term.Epoch, st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err = st.Extend(tail)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Map.DropBefore(w.logStart)
+		w.check(st)
+		for _, r := range k.ch.records {
+			if got := st.Map.Translate(r.src); r.dst >= w.logStart && got.Offset != r.dst {
+				t.Fatalf("Translate(%d) = %+v, the record stands at %d", r.src, got, r.dst)
+			}
+		}
+	})
+}
+
+// compactTarget thins batches out, as the cleaner of a compacted topic does: their offsets and sequences stay.
+func (w *world) compactTarget(t *rapid.T) {
+	for i := range w.target {
+		if h := &w.target[i]; !h.Control() && h.Count > 1 {
+			h.Count = rapid.Int32Range(1, h.Count).Draw(t, "left")
+		}
+	}
+}
+
 func TestView_CompactedLogGivesTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

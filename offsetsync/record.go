@@ -1,7 +1,9 @@
 package offsetsync
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -81,6 +83,20 @@ func encodeJSON(v any) []byte {
 
 // decodeJSON decodes a value of this version or an older one.
 func decodeJSON(key string, b []byte, v any) error {
+	if !bytes.HasPrefix(b, []byte(`{"v":1,`)) { // which is how this version begins
+		if err := checkVersion(key, b); err != nil {
+			return err
+		}
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("read state record %s: %w: %w", key, ErrMalformed, err)
+	}
+	return nil
+}
+
+// checkVersion refuses a newer version before anything else of the value is looked at: its other fields may be of other
+// types.
+func checkVersion(key string, b []byte) error {
 	var head struct {
 		V int `json:"v"`
 	}
@@ -92,9 +108,6 @@ func decodeJSON(key string, b []byte, v any) error {
 	}
 	if head.V < 1 {
 		return fmt.Errorf("read state record %s: %w: format version %d", key, ErrMalformed, head.V)
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("read state record %s: %w: %w", key, ErrMalformed, err)
 	}
 	return nil
 }
@@ -149,7 +162,7 @@ func sound(key string, c model.Cursor) error {
 
 // named adds the key to an error about bytes.
 func named(key string, err error) error {
-	if newer, ok := err.(*NewerFormatError); ok {
+	if newer, ok := errors.AsType[*NewerFormatError](err); ok {
 		newer.Key = key
 		return newer
 	}

@@ -108,7 +108,7 @@ func segmentHead(r *reader) int64 {
 }
 
 func segmentError(err error) error {
-	if newer := (*NewerFormatError)(nil); errors.As(err, &newer) {
+	if newer, ok := errors.AsType[*NewerFormatError](err); ok {
 		return newer
 	}
 	return fmt.Errorf("read segment: %w: %w", ErrMalformed, err)

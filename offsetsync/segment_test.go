@@ -110,7 +110,7 @@ func TestTail_AddRefusesContradictions(t *testing.T) {
 	if w.total != 2 {
 		t.Errorf("%d entries, want 2", w.total)
 	}
-	for _, p := range []point{{12, 110}, {14, 130}, {16, 120}} {
+	for _, p := range []point{{12, 111}, {14, 130}, {16, 120}} {
 		if err := w.add([]point{p}); !errors.Is(err, ErrPlanOrder) {
 			t.Errorf("add(%v): %v, want ErrPlanOrder", p, err)
 		}
@@ -137,6 +137,31 @@ func TestTail_FailedEntriesMayBeGivenAgain(t *testing.T) {
 	}
 	if diff := cmp.Diff([]point{{1, 10}, {2, 20}, {5, 50}}, got, cmp.AllowUnexported(point{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTail_EntriesOfTheCallBeforeMayBeGivenAgain(t *testing.T) {
+	t.Parallel()
+	// The caller hears of a failure that concerns another lane, so it gives all again, with more each time.
+	w := newTail(point{}, segmentBytes)
+	var all []point
+	for n := int64(1); n < 6; n++ {
+		all = append(all, point{2 * n, 10 * n})
+		if err := w.add(all); err != nil {
+			t.Fatal(err)
+		}
+		w.stored()
+		if w.total != n {
+			t.Fatalf("%d entries, want %d", w.total, n)
+		}
+	}
+	// Then it has heard of the success.
+	if err := w.add([]point{{20, 100}}); err != nil {
+		t.Fatal(err)
+	}
+	w.stored()
+	if err := w.add(all); !errors.Is(err, ErrPlanOrder) {
+		t.Errorf("entries of long ago: %v", err)
 	}
 }
 

@@ -28,9 +28,9 @@ type tail struct {
 	inSeg   int   // entries in it
 	enc     []byte
 	full    []segment // segments that were filled since all was durable
-	since   []point   // entries given since all was durable
-	owed    []point   // of those, what a failed call gave: the caller may give it again
-	dirty   bool
+	given   []point   // entries of the last call: a caller that did not hear of its success gives them again
+	unknown bool      // whether that call's entries are stored is not known
+	dirty   bool      // the segment that is being filled has entries that are not durable
 }
 
 // segment is one segment's number and bytes.
@@ -41,39 +41,42 @@ type segment struct {
 
 func newTail(origin point, limit int) tail { return tail{limit: limit, last: origin} }
 
-// add takes new entries. An entry that continues the line is none. One that a failed call gave already is taken as the
-// same; one that goes back or contradicts is refused with ErrPlanOrder, and nothing of the call is kept.
+// add takes entries. One that continues the line is none, and one of the call before is taken as the same. One that goes
+// back or contradicts is refused with ErrPlanOrder, and nothing of the call is kept.
 func (t *tail) add(pts []point) error {
-	owed, fresh, err := t.check(pts)
+	given, fresh, err := t.check(pts)
 	if err != nil {
 		return err
 	}
-	t.owed = owed
+	t.given = given
 	for _, p := range fresh {
 		t.push(p)
 	}
 	return nil
 }
 
-func (t *tail) check(pts []point) (owed, fresh []point, err error) {
-	last := t.last
-	owed = t.owed
+// check separates what is new. It returns the entries to be recognised when they are given again: those of this call,
+// and those of the call before whose fate is not known.
+func (t *tail) check(pts []point) (given, fresh []point, err error) {
+	last, before := t.last, t.given
 	for _, p := range pts {
-		if i := slices.Index(owed, p); i >= 0 {
-			owed = owed[i+1:]
+		if i := slices.Index(before, p); i >= 0 {
+			given, before = append(given, before[:i+1]...), before[i+1:]
 			continue
 		}
 		jump := p.jumpFrom(last)
-		if p.Count < last.Count || jump < 0 || len(owed) > 0 && p.Count <= owed[len(owed)-1].Count {
+		if p.Count < last.Count || jump < 0 || t.unknown && len(before) > 0 && p.Count <= last.Count {
 			return nil, nil, fmt.Errorf("%w: %d → %d after %d → %d", ErrPlanOrder, p.Count, p.Off, last.Count, last.Off)
 		}
 		if jump == 0 {
 			continue
 		}
-		fresh = append(fresh, p)
-		last = p
+		fresh, last = append(fresh, p), p
 	}
-	return owed, fresh, nil
+	if t.unknown {
+		given = append(given, before...)
+	}
+	return append(given, fresh...), fresh, nil
 }
 
 // push appends an entry to the segment that is being filled, or to the next one when that is full.
@@ -89,7 +92,6 @@ func (t *tail) push(p point) {
 		t.enc = appendPoint(t.enc, &t.last, p)
 	}
 	t.last, t.total, t.inSeg, t.dirty = p, t.total+1, t.inSeg+1, true
-	t.since = append(t.since, p)
 }
 
 // unsaved returns the segments to write. Their bytes do not change any more: later entries are written behind them.
@@ -102,12 +104,10 @@ func (t *tail) unsaved() []segment {
 }
 
 // stored says that all of unsaved is durable.
-func (t *tail) stored() {
-	t.durable, t.full, t.since, t.dirty = t.total, nil, nil, false
-}
+func (t *tail) stored() { t.durable, t.full, t.dirty, t.unknown = t.total, nil, false, false }
 
 // unsure says that the fate of unsaved is not known. The next call writes the same bytes again.
-func (t *tail) unsure() { t.owed = slices.Clone(t.since) }
+func (t *tail) unsure() { t.unknown = true }
 
 // gate is the planning or the saving of a lane.
 type gate func(*writing) *bool

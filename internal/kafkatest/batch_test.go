@@ -56,23 +56,32 @@ func TestParseBatches_LeavesACutBatchOut(t *testing.T) {
 	}
 }
 
-func TestCompact_LeavesHoles(t *testing.T) {
+func TestCompact_LeavesHolesAndDeleteHorizons(t *testing.T) {
 	kafkatest.EachVersion(t, func(t *testing.T, c *kafkatest.Cluster) {
 		topic := kafkatest.CompactedTopic(t, c, kafkatest.TopicOptions{})
-		kafkatest.Produce(t, c, topic, 0, kafkatest.KeyedRecords(200, 20, 1), kafkatest.ProduceOptions{Codec: "lz4", BatchRecords: 30})
+		written := kafkatest.KeyedRecords(200, 20, 1)
+		kafkatest.Produce(t, c, topic, 0, written, kafkatest.ProduceOptions{Codec: "lz4", BatchRecords: 30})
 		kafkatest.Compact(t, c, topic, 0)
 		rs := kafkatest.Read(t, c, topic, 0, true)
-		if len(rs) < 2 || len(rs) > 25 {
-			t.Fatalf("%d records left of 201", len(rs))
+		if len(rs) != 21 {
+			t.Fatalf("%d records left of 201, want one per key", len(rs))
 		}
-		holed := 0
+		for _, r := range rs[:20] {
+			if w := written[r.Offset]; r.Timestamp.UnixMilli() != w.Timestamp.UnixMilli() || !bytes.Equal(r.Value, w.Value) {
+				t.Errorf("offset %d changed from %+v to %+v", r.Offset, w, r)
+			}
+		}
+		holed, horizons := 0, 0
 		for _, h := range kafkatest.Headers(t, c, topic, 0, 0) {
 			if h.Count < h.LastOffsetDelta+1 {
 				holed++
 			}
+			if h.Attrs&kafkatest.AttrDeleteHorizon != 0 {
+				horizons++
+			}
 		}
-		if holed == 0 {
-			t.Fatal("no batch has a hole")
+		if holed == 0 || horizons == 0 {
+			t.Fatalf("%d batches with a hole, %d with a delete horizon", holed, horizons)
 		}
 	})
 }

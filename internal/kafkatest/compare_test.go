@@ -29,7 +29,7 @@ func TestCompare_EqualCopies(t *testing.T) {
 	})
 }
 
-// copyTo changes a copy of 40 good records and says what Compare must find.
+// wrongCopy changes a copy of 40 good records and says what Compare must find.
 type wrongCopy struct {
 	name  string
 	make  func(rs []*kgo.Record) []*kgo.Record
@@ -111,5 +111,63 @@ func TestCompare_OtherPartition(t *testing.T) {
 	}
 	if r.Differences != 2 || r.Diffs[0].Kind != kafkatest.Missing || r.Diffs[1].Kind != kafkatest.Extra || r.Diffs[1].Partition != 2 {
 		t.Fatalf("got %v", r.Err())
+	}
+}
+
+// TestCompare_LogAppendTime: the time that a consumer sees on the source is the broker's, and that is what a copy must
+// carry as its own.
+func TestCompare_LogAppendTime(t *testing.T) {
+	kafkatest.EachVersion(t, func(t *testing.T, c *kafkatest.Cluster) {
+		src := kafkatest.Topic(t, c, kafkatest.TopicOptions{Configs: map[string]string{"message.timestamp.type": "LogAppendTime"}})
+		right, wrong := kafkatest.Topic(t, c), kafkatest.Topic(t, c)
+		created := kafkatest.Records(5, 1)
+		kafkatest.Produce(t, c, src, 0, created)
+		kafkatest.Produce(t, c, right, 0, kafkatest.Read(t, c, src, 0, true))
+		kafkatest.MustEqual(t, c, c, []kafkatest.Pair{{Src: src, Dst: right}})
+		kafkatest.Produce(t, c, wrong, 0, created)
+		r, err := kafkatest.Compare(t.Context(), c, c, []kafkatest.Pair{{Src: src, Dst: wrong}})
+		if err != nil || r.Differences != 5 || r.Diffs[0].Kind != kafkatest.Changed {
+			t.Fatalf("create times passed for append times: %v %v", r.Err(), err)
+		}
+	})
+}
+
+// TestCompare_HolesAndMarkers: offsets of a compacted, transactional source are no part of the comparison.
+func TestCompare_HolesAndMarkers(t *testing.T) {
+	kafkatest.EachVersion(t, func(t *testing.T, c *kafkatest.Cluster) {
+		src, dst := kafkatest.CompactedTopic(t, c, kafkatest.TopicOptions{}), kafkatest.Topic(t, c)
+		kafkatest.Produce(t, c, src, 0, kafkatest.KeyedRecords(100, 10, 1), kafkatest.ProduceOptions{Txn: kafkatest.Commit, BatchRecords: 9, Codec: "zstd"})
+		kafkatest.Compact(t, c, src, 0)
+		kafkatest.Produce(t, c, src, 0, kafkatest.KeyedRecords(10, 10, 2), kafkatest.ProduceOptions{Txn: kafkatest.Abort})
+		kafkatest.Produce(t, c, dst, 0, kafkatest.Read(t, c, src, 0, true))
+		kafkatest.MustEqual(t, c, c, []kafkatest.Pair{{Src: src, Dst: dst}})
+	})
+}
+
+func TestCompare_Narrowed(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	topic, to := kafkatest.Topic(t, src), kafkatest.Topic(t, dst)
+	recs := kafkatest.Records(20, 1)
+	kafkatest.Produce(t, src, topic, 0, recs)
+	kafkatest.Produce(t, dst, to, 0, append(kafkatest.Records(3, 2), recs[5:15]...))
+	pairs := []kafkatest.Pair{{Src: topic, Dst: to}}
+	only := func(from, until, dstFrom int64) kafkatest.CompareOptions {
+		return kafkatest.CompareOptions{SrcFrom: map[int32]int64{0: from}, SrcTo: map[int32]int64{0: until}, DstFrom: map[int32]int64{0: dstFrom}}
+	}
+	kafkatest.MustEqual(t, src, dst, pairs, only(5, 15, 3))
+	for name, o := range map[string]kafkatest.CompareOptions{"one source record more before": only(4, 15, 3), "one more behind": only(5, 16, 3), "one target record more": only(5, 15, 2)} {
+		if r, err := kafkatest.Compare(t.Context(), src, dst, pairs, o); err != nil || r.Differences != 1 {
+			t.Errorf("%s: %v %v", name, r.Err(), err)
+		}
+	}
+}
+
+func TestCompare_MissingTopicIsAnError(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	topic := kafkatest.Topic(t, src)
+	if _, err := kafkatest.Compare(t.Context(), src, dst, []kafkatest.Pair{{Src: topic, Dst: "no-such-topic"}}); err == nil {
+		t.Fatal("a missing target topic passed")
 	}
 }

@@ -68,7 +68,7 @@ func describeTxn(t *testing.T, c Target, txnID string) string {
 func TestBroker_ForgetsProducers(t *testing.T) {
 	Long(t)
 	eachOwn(t, Options{Properties: quickForgetting()}, func(t *testing.T, c *Cluster) {
-		topic, pid := Topic(t, c), strangeID(t)
+		topic, pid := Topic(t, c), strangeID()
 		runSteps(t, c, topic, 0,
 			step{"a batch", NewBatch(pid, 0, 0, 2), ok, 0},
 			step{"the same again", NewBatch(pid, 0, 0, 2), ok, 0},
@@ -87,10 +87,10 @@ func TestBroker_ForgetsByRecordTimeAtASweep(t *testing.T) {
 	Long(t)
 	props := map[string]string{"producer.id.expiration.check.interval.ms": "1000"}
 	eachOwn(t, Options{Properties: props}, func(t *testing.T, c *Cluster) {
-		fresh, freshID := Topic(t, c), strangeID(t)
+		fresh, freshID := Topic(t, c), strangeID()
 		runSteps(t, c, fresh, 0, step{"records of now", NewBatch(freshID, 0, 0, 2), ok, 0})
 		for name, at := range map[string]int64{"two days old": time.Now().Add(-48 * time.Hour).UnixMilli(), "time -1": -1} {
-			topic, pid := Topic(t, c), strangeID(t)
+			topic, pid := Topic(t, c), strangeID()
 			runSteps(t, c, topic, 0, step{name, NewBatch(pid, 0, 0, 2).At(at), ok, 0})
 			awaitForgotten(t, c, topic, pid)
 			runSteps(t, c, topic, 0, step{name + " again: written twice", NewBatch(pid, 0, 0, 2).At(at), ok, 2})
@@ -103,8 +103,8 @@ func TestBroker_ForgetsByRecordTimeAtASweep(t *testing.T) {
 func TestBroker_ForgetsByRecordTimeAtARestart(t *testing.T) {
 	Long(t)
 	eachOwn(t, Options{}, func(t *testing.T, c *Cluster) {
-		fresh, freshID := Topic(t, c), strangeID(t)
-		old, oldID := Topic(t, c), strangeID(t)
+		fresh, freshID := Topic(t, c), strangeID()
+		old, oldID := Topic(t, c), strangeID()
 		when := time.Now().Add(-48 * time.Hour).UnixMilli()
 		runSteps(t, c, fresh, 0, step{"records of now", NewBatch(freshID, 0, 0, 2), ok, 0})
 		runSteps(t, c, old, 0,

@@ -72,7 +72,7 @@ func runSteps(t *testing.T, c Target, topic string, partition int32, steps ...st
 }
 
 // strangeID returns a producer id that no coordinator hands out in the life of a test cluster.
-func strangeID(t *testing.T) int64 {
+func strangeID() int64 {
 	return 1<<40 + time.Now().UnixNano()%(1<<39)
 }
 
@@ -118,6 +118,16 @@ type marker struct {
 // writeMarkers sends one request with all markers to a broker and returns the error names, in the same order.
 func writeMarkers(t *testing.T, c Target, broker int32, ms ...marker) []string {
 	t.Helper()
+	out, err := tryWriteMarkers(t, c, broker, ms...)
+	if err != nil {
+		t.Fatalf("write markers: %v", err)
+	}
+	return out
+}
+
+// tryWriteMarkers is writeMarkers that returns an error of the connection.
+func tryWriteMarkers(t *testing.T, c Target, broker int32, ms ...marker) ([]string, error) {
+	t.Helper()
 	req := kmsg.NewPtrWriteTxnMarkersRequest()
 	for _, m := range ms {
 		rm := kmsg.NewWriteTxnMarkersRequestMarker()
@@ -129,9 +139,9 @@ func writeMarkers(t *testing.T, c Target, broker int32, ms ...marker) []string {
 	}
 	resp, err := Broker(c, broker).Request(t.Context(), req)
 	if err != nil {
-		t.Fatalf("write markers: %v", err)
+		return nil, err
 	}
-	return markerAnswers(t, resp.(*kmsg.WriteTxnMarkersResponse), ms)
+	return markerAnswers(t, resp.(*kmsg.WriteTxnMarkersResponse), ms), nil
 }
 
 // markerAnswers lines the answers up with the request: an answer is named by producer id, topic and partition.

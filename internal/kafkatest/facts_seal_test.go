@@ -50,7 +50,7 @@ func TestBroker_SealDirect_LeavesOtherPartitions(t *testing.T) {
 
 func TestBroker_SealDirect_AgainAndLower(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := Topic(t, c), strangeID(t)
+		topic, pid := Topic(t, c), strangeID()
 		sealDirect(t, c, topic, 0, pid, 5)
 		runSteps(t, c, topic, 0, step{"the sealing epoch writes", NewBatch(pid, 5, 0, 2), ok, 1})
 		sealDirect(t, c, topic, 0, pid, 5)
@@ -68,7 +68,7 @@ func TestBroker_SealDirect_AgainAndLower(t *testing.T) {
 func TestBroker_SealDirect_PlainAndNeverIssuedIDs(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
 		plain, epoch := initProducer(t, c, "")
-		for name, pid := range map[string]int64{"plain id": plain, "never issued": strangeID(t)} {
+		for name, pid := range map[string]int64{"plain id": plain, "never issued": strangeID()} {
 			topic := Topic(t, c)
 			runSteps(t, c, topic, 0, step{name + " writes", NewBatch(pid, epoch, 0, 1), ok, 0})
 			sealDirect(t, c, topic, 0, pid, epoch+1)
@@ -79,7 +79,7 @@ func TestBroker_SealDirect_PlainAndNeverIssuedIDs(t *testing.T) {
 
 func TestBroker_SealDirect_OnAPartitionNeverWritten(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := Topic(t, c), strangeID(t)
+		topic, pid := Topic(t, c), strangeID()
 		sealDirect(t, c, topic, 0, pid, 3)
 		runSteps(t, c, topic, 0,
 			step{"a lower epoch", NewBatch(pid, 2, 0, 1), fenced, 0},
@@ -91,7 +91,7 @@ func TestBroker_SealDirect_OnAPartitionNeverWritten(t *testing.T) {
 
 func TestBroker_SealDirect_DescribeProducersForgetsTheSequence(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := Topic(t, c), strangeID(t)
+		topic, pid := Topic(t, c), strangeID()
 		runSteps(t, c, topic, 0, step{"a batch", NewBatch(pid, 0, 0, 5), ok, 0})
 		if p := producer(t, c, topic, 0, pid); p.LastSequence != 4 {
 			t.Fatalf("before the marker: last sequence %d, want 4", p.LastSequence)
@@ -105,7 +105,7 @@ func TestBroker_SealDirect_DescribeProducersForgetsTheSequence(t *testing.T) {
 
 func TestBroker_SealDirect_OneAnswerPerPartition(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := Topic(t, c, TopicOptions{Partitions: 2}), strangeID(t)
+		topic, pid := Topic(t, c, TopicOptions{Partitions: 2}), strangeID()
 		start := time.Now()
 		got := writeMarkers(t, c, leaderNow(t, c, topic, 0),
 			marker{pid: pid, epoch: 1, topic: topic},
@@ -150,7 +150,7 @@ func TestBroker_SealDirect_InvisibleToConsumers(t *testing.T) {
 
 func TestBroker_SealDirect_TimeIsNow(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := Topic(t, c, TopicOptions{Configs: map[string]string{"retention.ms": "-1"}}), strangeID(t)
+		topic, pid := Topic(t, c, TopicOptions{Configs: map[string]string{"retention.ms": "-1"}}), strangeID()
 		month := time.Now().Add(-30 * 24 * time.Hour).UnixMilli()
 		before := time.Now().UnixMilli()
 		runSteps(t, c, topic, 0, step{"data 30 days old", NewBatch(pid, 0, 0, 3).At(month), ok, 0})
@@ -172,7 +172,7 @@ func TestBroker_SealDirect_TimeIsNow(t *testing.T) {
 // TestBroker_SealDirect_DelaysRetention compares expired data with and without a marker in it.
 func TestBroker_SealDirect_DelaysRetention(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := Topic(t, c, TopicOptions{Partitions: 2, Configs: map[string]string{"retention.ms": "3600000"}}), strangeID(t)
+		topic, pid := Topic(t, c, TopicOptions{Partitions: 2, Configs: map[string]string{"retention.ms": "3600000"}}), strangeID()
 		sealDirect(t, c, topic, 0, pid, 0)
 		old := time.Now().Add(-30 * 24 * time.Hour).UnixMilli()
 		for p := range int32(2) {
@@ -199,7 +199,7 @@ func TestBroker_TenThousandMarkersMoveTheEnd(t *testing.T) {
 
 // manyMarkers shows that holes can be filled: n markers in one request move the end by exactly n, and nothing shows.
 func manyMarkers(t *testing.T, c Target, n int) {
-	topic, pid := Topic(t, c), strangeID(t)
+	topic, pid := Topic(t, c), strangeID()
 	ms := make([]marker, n)
 	for i := range ms {
 		ms[i] = marker{pid: pid, epoch: 1, topic: topic}

@@ -82,7 +82,7 @@ func TestBroker_UnknownProducerStartsAnywhere(t *testing.T) {
 			topic := Topic(t, c)
 			Produce(t, c, topic, 0, Records(tc.before, 1), ProduceOptions{Plain: true})
 			issued, epoch := initProducer(t, c, "")
-			for i, pid := range []int64{issued, strangeID(t)} {
+			for i, pid := range []int64{issued, strangeID()} {
 				at := int64(tc.before + 2*i)
 				runSteps(t, c, topic, 0,
 					step{tc.name + ": first sequence 1000", NewBatch(pid, epoch, 1000, 1), ok, at},
@@ -117,7 +117,7 @@ func TestBroker_NextEpochStartsAtZero(t *testing.T) {
 
 func TestBroker_TakesAnyHigherEpoch(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := Topic(t, c), strangeID(t)
+		topic, pid := Topic(t, c), strangeID()
 		runSteps(t, c, topic, 0,
 			step{"epoch 3, not handed out", NewBatch(pid, 3, 0, 1), ok, 0},
 			step{"epoch 900, not handed out", NewBatch(pid, 900, 0, 1), ok, 1},
@@ -129,7 +129,7 @@ func TestBroker_TakesAnyHigherEpoch(t *testing.T) {
 func TestBroker_RefusesTwoBatchesForAPartition(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
 		topic := Topic(t, c)
-		for _, pid := range []int64{-1, strangeID(t)} {
+		for _, pid := range []int64{-1, strangeID()} {
 			two := slices.Concat(NewBatch(pid, 0, 0, 1).Bytes(), NewBatch(pid, 0, 1, 1).Bytes())
 			if got := ErrorName(ProduceRaw(t, c, topic, 0, two).ErrorCode); got != invalid {
 				t.Errorf("two batches in one request: %s", got)
@@ -155,7 +155,7 @@ func wrongBatches(pid int64) map[string]Batch {
 func TestBroker_RefusesHolesAndEmptyBatches(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
 		topic := Topic(t, c)
-		for _, pid := range []int64{-1, strangeID(t)} {
+		for _, pid := range []int64{-1, strangeID()} {
 			for name, b := range wrongBatches(pid) {
 				runSteps(t, c, topic, 0, step{name, b, invalid, 0})
 			}
@@ -166,7 +166,7 @@ func TestBroker_RefusesHolesAndEmptyBatches(t *testing.T) {
 func TestBroker_ContentChecks(t *testing.T) {
 	onEveryBroker(t, func(t *testing.T, c Target) {
 		topic := Topic(t, c)
-		control := NewBatch(strangeID(t), 0, 0, 1)
+		control := NewBatch(strangeID(), 0, 0, 1)
 		control.Attrs |= AttrControl
 		runSteps(t, c, topic, 0, step{"the control bit", control, invalid, 0})
 		broken := NewBatch(-1, 0, 0, 1).Bytes()
@@ -185,10 +185,10 @@ func TestBroker_ContentChecksThatOnlyKafkaMakes(t *testing.T) {
 		noKey := NewBatch(-1, 0, 0, 1)
 		noKey.Records[0].Key = nil
 		runSteps(t, c, CompactedTopic(t, c, TopicOptions{}), 0, step{"no key on a compacted topic", noKey, invalid, 0})
-		append_ := NewBatch(-1, 0, 0, 1)
-		append_.Attrs |= AttrLogAppend
+		stamped := NewBatch(-1, 0, 0, 1)
+		stamped.Attrs |= AttrLogAppend
 		logAppend := Topic(t, c, TopicOptions{Configs: map[string]string{"message.timestamp.type": "LogAppendTime"}})
-		runSteps(t, c, logAppend, 0, step{"marked log-append on a log-append topic", append_, "INVALID_TIMESTAMP", 0})
+		runSteps(t, c, logAppend, 0, step{"marked log-append on a log-append topic", stamped, "INVALID_TIMESTAMP", 0})
 		future := NewBatch(-1, 0, 0, 1).At(time.Now().Add(2 * time.Hour).UnixMilli())
 		bounded := Topic(t, c, TopicOptions{Configs: map[string]string{"message.timestamp.after.max.ms": "3600000"}})
 		runSteps(t, c, bounded, 0, step{"two hours in the future", future, "INVALID_TIMESTAMP", 0})
@@ -223,7 +223,7 @@ func TestBroker_DescribesProducers(t *testing.T) {
 
 func TestBroker_SequenceWraps(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := Topic(t, c), strangeID(t)
+		topic, pid := Topic(t, c), strangeID()
 		last := int32(math.MaxInt32)
 		across := NewBatch(pid, 0, last-1, 4) // last-1, last, 0, 1
 		runSteps(t, c, topic, 0,
@@ -246,7 +246,7 @@ func TestBroker_SequenceWraps(t *testing.T) {
 func TestBroker_FirstBatchRefusedAndOvertaken(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
 		topic := Topic(t, c, TopicOptions{Configs: map[string]string{"message.timestamp.after.max.ms": "1000"}})
-		pid := strangeID(t)
+		pid := strangeID()
 		late := NewBatch(pid, 0, 0, 2).At(time.Now().Add(time.Hour).UnixMilli())
 		runSteps(t, c, topic, 0,
 			step{"the first batch is refused", late, "INVALID_TIMESTAMP", 0},
@@ -281,7 +281,7 @@ func TestBroker_NewTopicTakesProduceOnceListOffsetsAnswers(t *testing.T) {
 			if refusedEarly {
 				early++
 			}
-			runSteps(t, c, topic, 0, step{"produce at once", NewBatch(strangeID(t), 0, 0, 1), ok, 0})
+			runSteps(t, c, topic, 0, step{"produce at once", NewBatch(strangeID(), 0, 0, 1), ok, 0})
 		}
 		t.Logf("%d of 10 leaders refused at first although metadata named them", early)
 	})
@@ -310,7 +310,7 @@ func TestBroker_DeleteRecordsKeepsProducerState(t *testing.T) {
 // sequence, and the record count is not.
 func TestBroker_CompactionKeepsTheLastBatchOfAProducer(t *testing.T) {
 	onKafka(t, func(t *testing.T, c Target) {
-		topic, pid := CompactedTopic(t, c, TopicOptions{}), strangeID(t)
+		topic, pid := CompactedTopic(t, c, TopicOptions{}), strangeID()
 		b := NewBatch(pid, 0, 0, 5).At(time.Now().Add(-time.Hour).UnixMilli()) // five times the same key
 		runSteps(t, c, topic, 0, step{"five records of one key", b, ok, 0})
 		Compact(t, c, topic, 0)

@@ -62,15 +62,19 @@ func (c *Cluster) renewProduceConn(ctx context.Context, node int32) error {
 	return err
 }
 
-// Freeze halts a broker's process with all its connections open (SIGSTOP), as a long pause of its machine does.
+// Freeze halts a broker's process with all its connections open (SIGSTOP), as a long pause of its machine does. It
+// goes on after Thaw, or at the test's end.
 func (c *Cluster) Freeze(t testing.TB, node int32) {
 	t.Helper()
-	if err := c.node(node).proc.signal(sigFreeze); err != nil {
+	p := c.node(node).proc
+	if err := p.signal(sigFreeze); err != nil {
 		t.Fatalf("freeze node %d: %v", node, err)
 	}
+	t.Cleanup(func() { c.Thaw(t, node) })
+	Eventually(t, 10*time.Second, func() (bool, string) { return isFrozen(p.cmd.Process.Pid), "some of its threads still run" })
 }
 
-// Thaw lets a frozen broker go on.
+// Thaw lets a frozen broker go on; it does nothing to one that runs or has ended.
 func (c *Cluster) Thaw(t testing.TB, node int32) {
 	t.Helper()
 	if err := c.node(node).proc.signal(sigThaw); err != nil {

@@ -11,12 +11,11 @@ import (
 
 // node is one broker: its folder, ports and, while it runs, its process.
 type node struct {
-	id     int32
-	dir    string
-	ports  []port
-	proxy  *Proxy // nil unless Options.Proxied
-	proc   *process
-	frozen bool
+	id    int32
+	dir   string
+	ports []port
+	proxy *Proxy // nil unless Options.Proxied
+	proc  *process
 }
 
 func (n *node) dataDir() string { return filepath.Join(n.dir, "data") }
@@ -46,7 +45,7 @@ func (n *node) start(in *install, heapMB int) error {
 	if err != nil {
 		return err
 	}
-	n.proc, n.frozen = p, false
+	n.proc = p
 	return nil
 }
 

@@ -3,8 +3,10 @@ package kafkatest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,7 +51,8 @@ func (o ProduceOptions) kgoOpts() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// Produce writes records to one partition, in order, and returns the offset of the first.
+// Produce writes records to one partition, in order, and returns the offset of the first. A transaction has its marker
+// in the log when Produce returns.
 func Produce(t testing.TB, c Target, topic string, partition int32, records []*kgo.Record, opts ...ProduceOptions) int64 {
 	t.Helper()
 	var o ProduceOptions
@@ -84,15 +87,36 @@ func produce(ctx context.Context, c Target, topic string, partition int32, recor
 			return 0, err
 		}
 	}
-	if o.Txn != NoTxn {
-		if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(o.Txn == Commit)); err != nil {
-			return 0, err
-		}
-	}
 	if len(out) == 0 {
 		return 0, nil
 	}
+	if o.Txn != NoTxn {
+		if err := endAndAwait(ctx, cl, c, out[len(out)-1], o.Txn == Commit); err != nil {
+			return 0, err
+		}
+	}
 	return out[0].Offset, nil
+}
+
+// endAndAwait ends the client's transaction and waits for its marker behind the last record: the coordinator answers
+// before that stands, and until then a reader of committed records sees none.
+func endAndAwait(ctx context.Context, cl *kgo.Client, c Target, last *kgo.Record, commit bool) error {
+	if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
+		return fmt.Errorf("end transaction: %w", err)
+	}
+	var err error
+	done, _ := poll(30*time.Second, 5*time.Millisecond, func() (bool, string) {
+		var got kmsg.FetchResponseTopicPartition
+		got, err = askLeader(ctx, c, last.Topic, last.Partition, func(p leaderOf) (kmsg.FetchResponseTopicPartition, error) {
+			return fetchOnce(ctx, c, last.Topic, p, last.Offset+1, false)
+		})
+		hs, _ := ParseBatches(got.RecordBatches)
+		return err != nil || slices.ContainsFunc(hs, func(b Batch) bool { return b.Control() && b.PID == last.ProducerID }), ""
+	})
+	if err == nil && !done {
+		err = errors.New("wait for the transaction's marker: none in 30 s")
+	}
+	return err
 }
 
 // flush buffers all records before it sends any, so that how they fall into batches does not depend on timing.

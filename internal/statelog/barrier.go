@@ -2,7 +2,7 @@ package statelog
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -137,8 +137,8 @@ func (f *follower) delivered(next map[int32]int64, entries []Entry, caughtUp boo
 		f.stats.Entries++
 		f.stats.Bytes += int64(len(e.Key) + len(e.Value))
 	}
-	if caughtUp && f.stats.Read == 0 {
-		f.stats.Read = time.Since(f.began)
+	if caughtUp {
+		f.readLocked()
 	}
 	if moved {
 		f.announceLocked()
@@ -148,21 +148,36 @@ func (f *follower) delivered(next map[int32]int64, entries []Entry, caughtUp boo
 // await waits until every position has reached its end.
 func (f *follower) await(ctx context.Context, ends []int64) error {
 	for {
-		f.mu.Lock()
-		reached, changed, err := f.reachedLocked(ends), f.changed, f.err
-		running := f.running
-		f.mu.Unlock()
-		switch {
-		case reached && running:
-			return nil
-		case !running && err != nil:
-			return errors.Join(errors.New("following it has ended"), err)
+		reached, changed, err := f.look(ends)
+		if reached || err != nil {
+			return err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// look reports whether every position has reached its end, or else what to wait for.
+func (f *follower) look(ends []int64) (reached bool, changed <-chan struct{}, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.running && f.err != nil {
+		return false, nil, fmt.Errorf("following it has ended: %w", f.err)
+	}
+	reached = f.running && f.reachedLocked(ends)
+	if reached {
+		f.readLocked()
+	}
+	return reached, f.changed, nil
+}
+
+// readLocked notes when the end was reached for the first time.
+func (f *follower) readLocked() {
+	if f.stats.Read == 0 {
+		f.stats.Read = max(time.Since(f.began), 1)
 	}
 }
 

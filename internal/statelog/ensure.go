@@ -132,17 +132,41 @@ func (l *Log) awaitTopic(ctx context.Context) (found, error) {
 	}
 }
 
-// check compares the topic with what it must be.
+// Check is Ensure for those who may not write: it neither creates nor repairs anything, and a topic that is not there is
+// no fault.
+func (l *Log) Check(ctx context.Context) error {
+	t, ok, err := l.describe(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	_, err = l.judge(ctx, t)
+	return err
+}
+
+// check refuses the topic, or brings its lesser settings in order.
 func (l *Log) check(ctx context.Context, t found) error {
-	replication := len(t.Parts[0].Replicas)
-	is, err := l.configs(ctx)
-	if err != nil && !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		return l.errorf("read settings of", err)
-	}
+	lesser, err := l.judge(ctx, t)
 	if err != nil {
-		l.log.Warn("the state topic's settings cannot be checked: DESCRIBE_CONFIGS on it is missing", "error", err)
+		return err
 	}
-	vital, lesser := compare(settingsFor(replication), is)
+	is, want := len(t.Parts[0].Replicas), max(1, min(maxReplication, t.brokers))
+	if is < want {
+		l.log.Warn("the state topic has fewer replicas than it should", "is", is, "want", want)
+	}
+	l.repair(ctx, t, lesser)
+	return nil
+}
+
+// judge compares the topic with what it must be. It returns a SettingsError for what would lose state, and the settings
+// that should be otherwise.
+func (l *Log) judge(ctx context.Context, t found) (lesser []Wrong, err error) {
+	is, err := l.configs(ctx)
+	if errors.Is(err, kerr.TopicAuthorizationFailed) {
+		l.log.Warn("the state topic's settings cannot be checked: DESCRIBE_CONFIGS on it is missing", "error", err)
+	} else if err != nil {
+		return nil, l.errorf("read settings of", err)
+	}
+	vital, lesser := compare(settingsFor(len(t.Parts[0].Replicas)), is)
 	for i, w := range vital {
 		vital[i].Repair = alterConfigLine(t.address, l.topic, w.Setting, w.Want)
 	}
@@ -150,13 +174,9 @@ func (l *Log) check(ctx context.Context, t found) error {
 		vital = append(vital, partitionsWrong(t.address, l.topic, n))
 	}
 	if len(vital) > 0 {
-		return &SettingsError{Topic: l.topic, Cluster: l.dst.Name(), Wrong: vital}
+		return lesser, &SettingsError{Topic: l.topic, Cluster: l.dst.Name(), Wrong: vital}
 	}
-	if want := max(1, min(maxReplication, t.brokers)); replication < want {
-		l.log.Warn("the state topic has fewer replicas than it should", "is", replication, "want", want)
-	}
-	l.repair(ctx, t, lesser)
-	return nil
+	return lesser, nil
 }
 
 // configs reads the topic's effective settings.

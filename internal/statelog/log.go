@@ -48,6 +48,8 @@ type Log struct {
 	opts   Options
 	log    *slog.Logger
 	follow follower
+	// backlog is how many entries may be outstanding before Put is refused.
+	backlog int64
 
 	mu       sync.Mutex // guards the fields below; held while entries are queued, which fixes their order
 	producer *kgo.Client
@@ -62,7 +64,7 @@ func New(dst *kafka.Cluster, link string, opts Options) *Log {
 	return &Log{
 		dst: dst, link: link, topic: topic, opts: opts,
 		log:    opts.Logger.With("link", link, "topic", topic),
-		follow: newFollower(),
+		follow: newFollower(), backlog: maxBacklog,
 	}
 }
 
@@ -79,13 +81,18 @@ func (l *Log) Link() string { return l.link }
 // have one order. What concerns the link as a whole goes to [LinkPartition].
 func (l *Log) Partition(topic string, partition int32) int32 { return PartitionOf(topic, partition) }
 
-// PartitionOf is [Log.Partition] without a log. The hash is FNV-1a over "topic/partition" and never changes.
+// PartitionOf is [Log.Partition] without a log. The hash is FNV-1a over "topic/partition", folded
+// to four bits, and never changes.
 func PartitionOf(topic string, partition int32) int32 {
 	h := fnv.New32a()
 	h.Write([]byte(topic))
 	h.Write([]byte{'/'})
 	h.Write(strconv.AppendInt(nil, int64(partition), 10))
-	return int32(h.Sum32() % Partitions)
+	n := h.Sum32()
+	n ^= n >> 16 // FNV's lowest bits only know the lowest bits of each byte
+	n ^= n >> 8
+	n ^= n >> 4
+	return int32(n % Partitions)
 }
 
 // Close ends the producing client. Entries of a Put that has not returned yet may or may not be written.

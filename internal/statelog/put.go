@@ -43,7 +43,7 @@ func (l *Log) Queue(ctx context.Context, entries ...Entry) (wait func(context.Co
 	if err != nil {
 		return nil, err
 	}
-	if cl.BufferedProduceRecords() > maxBacklog {
+	if cl.BufferedProduceRecords() > l.backlog {
 		return nil, l.errorf("write to", ErrBacklog)
 	}
 	b := &pending{left: len(entries), done: make(chan struct{})}
