@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -101,6 +102,10 @@ func addPartitions(t testing.TB, c kafkatest.Target, topic string, total int) {
 	if err != nil {
 		t.Fatalf("add partitions to %s: %v", topic, err)
 	}
+	kafkatest.Eventually(t, 20*time.Second, func() (bool, string) {
+		n := partitionsNow(t, c, topic)
+		return int(n) == total, fmt.Sprint(n, " partitions")
+	})
 	kafkatest.AwaitLeaders(t, c, topic)
 }
 

@@ -21,7 +21,6 @@ func TestFirstBatch_NewTopic(t *testing.T) {
 	c := linkBetween(src, dst, nil)
 	c.links[0].include = []string{beginning(prefix)}
 	s := newService(t, c).start()
-	s.repeats = 12 // lanes are offered ten times
 	some := sequel()
 	for i := range 10 {
 		topic := kafkatest.CreateTopic(t, src, kafkatest.TopicOptions{Name: fmt.Sprint(prefix, i), Partitions: 2})

@@ -31,12 +31,13 @@ var (
 	logNumber = regexp.MustCompile(`\d+`)
 )
 
-// repeated counts lines that differ in time and figures only. Lines about different topics are different.
+// repeated counts lines that differ in time and figures only. Lines about different topics are different; "offered lanes"
+// names no topic but is about other lanes each time.
 func repeated(text string) map[string]int {
 	n := make(map[string]int)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(logTime.ReplaceAllString(line, ""))
-		if line == "" {
+		if line == "" || strings.Contains(line, `msg="offered lanes"`) {
 			continue
 		}
 		about := strings.Join(logTopic.FindAllString(line, -1), "")

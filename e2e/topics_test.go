@@ -149,7 +149,6 @@ func TestCopy_ManyTopics(t *testing.T) {
 	c := linkBetween(src, dst, nil)
 	c.links[0].include = []string{beginning(prefix)}
 	s := newService(t, c).start()
-	s.repeats = 100 // lanes are offered as they turn up
 	hundred(100) // while it runs
 	s.equal(src, dst, topics...)
 	s.stop()

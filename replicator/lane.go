@@ -102,6 +102,7 @@ type lane struct {
 	term      model.Term
 	entering  bool   // the opener has it, or will
 	termAbove uint64 // the next opening needs a term above this one; 0: any
+	outgrown  int32  // a batch of so many bytes was refused: read the topic's limits before opening; 0: none was
 	seeStop   bool   // a batch was refused for its epoch: look for a stop or a newer owner before opening
 
 	// fetch side
@@ -148,7 +149,7 @@ type lane struct {
 	forms    [formCount]int64
 
 	srcStart, srcStable, srcEnd int64
-	dstEnd                      int64
+	dstStart, dstEnd            int64
 	idleAt                      int64 // the position at which a whole poll brought nothing
 	points                      lagPoints
 	foreignSeen                 bool

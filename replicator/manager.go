@@ -31,6 +31,8 @@ type Options struct {
 	Process        string // drawn at process start; part of the state topic's keys
 	Budget         *Budget
 	Metrics        *Metrics
+	// Limits reads what a target topic accepts; it is asked again when a batch is refused for its size. Optional.
+	Limits func(ctx context.Context, topic string) (batch.Limits, error)
 
 	Start           Start
 	ReadUncommitted bool
@@ -179,6 +181,7 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { m.runPlanner(ctx); return nil })
 	g.Go(func() error { m.runFlusher(ctx); return nil })
 	g.Go(func() error { m.runRouter(ctx); return nil })
+	g.Go(func() error { m.runTrimmer(ctx); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
 }

@@ -131,6 +131,7 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 	if see && !m.stillOurs(ctx, entries) {
 		return
 	}
+	m.refit(ctx, entries)
 	var fresh, clean, dirty []*entry
 	for _, e := range m.unclaimed(ctx, m.targetEnds(ctx, entries)) {
 		step, reason, detail := decide(e, m.opt.Owner)

@@ -162,9 +162,8 @@ func (l *lane) tooLargeLocked(o *outgoing, detail string) {
 		l.haltLocked(model.ReasonTooLarge, detail)
 		return
 	}
-	// The topic accepts less than was read from its settings. Batches are cut anew in a new opening, below what was
-	// refused now.
-	l.limits.MaxBytes = int32(len(o.raw)) * 3 / 4
+	// The topic accepts less than was read from its settings: batches are cut anew in a new opening.
+	l.outgrown = int32(len(o.raw))
 	l.verdict = reopen
 }
 

@@ -33,7 +33,7 @@ func (s *Syncer) offer(ctx context.Context, l *look) {
 	for _, r := range ready {
 		s.with(r.Lane.Topic, func(t *topic) { t.offered[r.Lane.Partition] = r.Identity })
 	}
-	s.log.Info("offered lanes", "lanes", len(ready))
+	s.log.Debug("offered lanes", "lanes", len(ready))
 }
 
 // candidates returns the lanes that both sides have and that were not offered yet, by target partition.

@@ -16,6 +16,7 @@ import (
 	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
 	"lockstep/replicator"
+	"lockstep/replicator/batch"
 	"lockstep/topicsync"
 )
 
@@ -44,7 +45,7 @@ func (n *node) newLink(cfg config.Link) (*link, error) {
 	l.manager, err = replicator.New(replicator.Options{
 		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
 		Budget: n.budget, Metrics: n.metrics, Start: start, ReadUncommitted: cfg.Isolation == "read_uncommitted",
-		PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
+		Limits: l.limits, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
 	})
 	if err != nil {
 		return nil, err
@@ -233,6 +234,12 @@ func (l *link) Offer(_ context.Context, _ string, ready []topicsync.Ready) error
 // Gone implements topicsync.Lanes.
 func (l *link) Gone(_ context.Context, lanes []model.Lane, why model.Reason) {
 	l.manager.Gone(lanes, why)
+}
+
+// limits reads what a target topic accepts now.
+func (l *link) limits(ctx context.Context, topic string) (batch.Limits, error) {
+	limits, errs := topicsync.ReadLimits(ctx, l.dst, []string{topic})
+	return limits[topic].Batch(), errs[topic]
 }
 
 // known tells topicsync which topics a lane joined before.

@@ -124,12 +124,25 @@ func (l *Log) awaitTopic(ctx context.Context) (found, error) {
 	for {
 		f, ok, err := l.describe(ctx)
 		if ok && err == nil {
+			err = l.answering(ctx)
+		}
+		if ok && err == nil {
 			return f, nil
 		}
 		if perr := pause(ctx, metadataAge); perr != nil {
 			return f, cmp.Or(err, l.errorf("create", errors.New("it was created, but no broker names it yet; start again")))
 		}
 	}
+}
+
+// answering asks every leader for its log's end: a new partition's leader refuses everything until it answers that.
+func (l *Log) answering(ctx context.Context) error {
+	for p, o := range l.dst.ListOffsets(ctx, l.parts(), kafka.AtEnd, false) {
+		if o.Err != nil {
+			return l.errorf("wait for", fmt.Errorf("partition %d: %w", p.Partition, o.Err))
+		}
+	}
+	return nil
 }
 
 // Check is Ensure for those who may not write: it neither creates nor repairs anything, and a topic that is not there is
