@@ -67,6 +67,9 @@ func TestKill_AtEachFailPoint(t *testing.T) {
 	s := newService(t, c)
 	s.launch("LOCKSTEP_FAILPOINT=before_open:1") // the very first opening of all
 	s.diesByItself(t, "before_open:1")
+	s.start()
+	s.reached(stableEnds(t, src, topics...))
+	s.kill() // so that the next start has to seal
 	for name, passes := range failPoints() {
 		for _, pass := range passes {
 			point := fmt.Sprintf("%s:%d", name, pass)
@@ -79,7 +82,7 @@ func TestKill_AtEachFailPoint(t *testing.T) {
 			s.diesByItself(t, point)
 			s.start()
 			x.paused(func() { s.equal(src, dst, topics...) })
-			s.kill() // so that the next start has to seal
+			s.kill()
 		}
 	}
 	s.start()

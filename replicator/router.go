@@ -129,21 +129,39 @@ func (m *Manager) fetcherCount() int {
 	return n
 }
 
-// wakeSender tells the sender of the lane's target leader that the lane may have something to send. It takes no lane's
-// lock, so that callers may hold one.
-func (m *Manager) wakeSender(l *lane) {
+// wakeSender tells the senders of the lanes' target leaders that these lanes may have something to send. It takes no
+// lane's lock, so that callers may hold one.
+func (m *Manager) wakeSender(lanes ...*lane) {
 	m.sendMu.Lock()
 	defer m.sendMu.Unlock()
+	var at *sender // of the lanes from here on
+	first := 0
+	for i, l := range lanes {
+		s := m.senderLocked(l)
+		if s != at && at != nil {
+			at.ready.push(lanes[first:i]...)
+		}
+		if s != at {
+			at, first = s, i
+		}
+	}
+	if at != nil {
+		at.ready.push(lanes[first:]...)
+	}
+}
+
+// senderLocked returns the sender of a lane's target leader; without a leader the lane waits for one.
+func (m *Manager) senderLocked(l *lane) *sender {
 	leader, ok := m.dstLeaders.Lookup(l.dstPart())
 	if !ok {
 		m.unrouted[l] = struct{}{}
-		return
+		return nil
 	}
 	s, ok := m.senders[leader.Broker]
 	if !ok {
 		s = m.startSenderLocked(leader.Broker)
 	}
-	s.ready.push(l)
+	return s
 }
 
 func (m *Manager) startSenderLocked(broker int32) *sender {

@@ -141,7 +141,9 @@ func (s *sender) answered(r *round, resp kmsg.Response, err error) {
 		s.m.throttled(s.m.opt.Target.Name(), pr.ThrottleMillis)
 		collect(pr, answers)
 	}
-	for _, o := range r.batches {
+	lanes := make([]*lane, len(r.batches))
+	for i, o := range r.batches {
+		lanes[i] = o.lane
 		a := answer{err: err}
 		if err == nil {
 			var ok bool
@@ -151,6 +153,8 @@ func (s *sender) answered(r *round, resp kmsg.Response, err error) {
 		}
 		o.lane.settle(o, a.base, a.err)
 	}
+	// All at once, so that the next request is filled with all of them.
+	s.m.wakeSender(lanes...)
 }
 
 // partKey finds a batch by what a produce answer names: the topic's id from version 13 on, else its name.

@@ -55,7 +55,7 @@ func (l *lane) agedLocked() bool {
 	return l.proven && l.m.now().UnixMilli()-l.lastTS > l.m.producerExpiry.Milliseconds()/2
 }
 
-// settle takes the answer to one batch. Answers come in the order of sending, per lane.
+// settle takes the answer to one batch. Answers come in the order of sending, per lane. The caller wakes the sender.
 func (l *lane) settle(o *outgoing, base int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,6 @@ func (l *lane) settle(o *outgoing, base int64, err error) {
 		}
 		l.judgeLocked(o, base, err)
 	}
-	l.m.wakeSender(l)
 	l.turnLocked()
 }
 
