@@ -23,15 +23,8 @@ func (a *app) lanesListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List lanes with state and positions",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput("table", "json", "csv"); err != nil {
-				return err
-			}
-			svc, err := a.service(cmd)
-			if err != nil {
-				return err
-			}
 			out := api.Lanes{Schema: api.Schema, Lanes: []api.Lane{}}
-			err = eachLink(cmd.Context(), svc, link, func(name string) error {
+			err := a.ask(cmd, link, func(svc *api.Client, name string) error {
 				lanes, err := svc.FilteredLanes(cmd.Context(), name, filter)
 				out.Lanes = append(out.Lanes, lanes...)
 				return err

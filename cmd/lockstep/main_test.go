@@ -52,7 +52,7 @@ func TestExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		"unknown command":          {[]string{"cpoy"}, exitUsage, "cpoy"},
+		"unknown command":          {[]string{"nonsense"}, exitUsage, "nonsense"},
 		"unknown flag":             {[]string{"status", "--nonsense"}, exitUsage, "nonsense"},
 		"unknown output":           {[]string{"status", "-o", "xml"}, exitUsage, "table, json, csv"},
 		"no configuration":         {[]string{"run"}, exitUsage, "lockstep.yaml"},

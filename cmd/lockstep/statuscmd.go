@@ -30,6 +30,18 @@ func (a *app) service(cmd *cobra.Command) (*api.Client, error) {
 	return nil, err
 }
 
+// ask calls f for every link of the running service, or only for the named one.
+func (a *app) ask(cmd *cobra.Command, only string, f func(svc *api.Client, name string) error) error {
+	if err := a.checkOutput("table", "json", "csv"); err != nil {
+		return err
+	}
+	svc, err := a.service(cmd)
+	if err != nil {
+		return err
+	}
+	return eachLink(cmd.Context(), svc, only, func(name string) error { return f(svc, name) })
+}
+
 // eachLink calls f for every link, or only for the named one.
 func eachLink(ctx context.Context, b api.Backend, only string, f func(name string) error) error {
 	links, err := b.Links(ctx)
@@ -119,16 +131,9 @@ func (a *app) lagCommand() *cobra.Command {
 		Use:   "lag",
 		Short: "Show how far each lane is behind, in records and seconds",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput("table", "json", "csv"); err != nil {
-				return err
-			}
-			svc, err := a.service(cmd)
-			if err != nil {
-				return err
-			}
 			out := api.LagAnswer{Schema: api.Schema, Lag: []api.Lag{}}
 			t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "STATE", "RECORDS", "SECONDS"}}
-			err = eachLink(cmd.Context(), svc, link, func(name string) error {
+			err := a.ask(cmd, link, func(svc *api.Client, name string) error {
 				lag, err := svc.Lag(cmd.Context(), name)
 				out.Lag = append(out.Lag, lag...)
 				return err

@@ -71,7 +71,8 @@ func produce(ctx context.Context, c Target, topic string, partition int32, recor
 	if err != nil {
 		return 0, err
 	}
-	cl, err := kgo.NewClient(append(opts, seeds(c)...)...)
+	g := &gather{}
+	cl, err := kgo.NewClient(append(append(opts, kgo.WithHooks(g)), seeds(c)...)...)
 	if err != nil {
 		return 0, err
 	}
@@ -83,7 +84,7 @@ func produce(ctx context.Context, c Target, topic string, partition int32, recor
 	}
 	out := withPlace(records, topic, partition)
 	for part := range chunks(out, o.BatchRecords) {
-		if err := flush(ctx, cl, part); err != nil {
+		if err := g.send(ctx, cl, part); err != nil {
 			return 0, err
 		}
 	}
@@ -119,13 +120,39 @@ func endAndAwait(ctx context.Context, cl *kgo.Client, c Target, last *kgo.Record
 	return err
 }
 
-// flush buffers all records before it sends any, so that how they fall into batches does not depend on timing.
-func flush(ctx context.Context, cl *kgo.Client, rs []*kgo.Record) error {
-	var firstErr error // promises are called one after the other, and before Flush returns
+// gather is a client's hook that tells when records stand in their partition's buffer. Records sent before the client
+// knows the topic come there one by one, later: a flush meanwhile would cut a batch at a random record.
+type gather struct{ events chan struct{} }
+
+// OnProduceRecordPartitioned implements kgo.HookProduceRecordPartitioned.
+func (g *gather) OnProduceRecordPartitioned(*kgo.Record, int32) { g.events <- struct{}{} }
+
+// send writes all records; those that fit into one batch are in one.
+func (g *gather) send(ctx context.Context, cl *kgo.Client, rs []*kgo.Record) error {
+	g.events = make(chan struct{}, 2*len(rs)) // an event per record, and one more for a failed one
+	var firstErr error                        // promises are called one after the other, and before Flush returns
 	for _, r := range rs {
-		cl.Produce(ctx, r, func(_ *kgo.Record, err error) { firstErr = cmp.Or(firstErr, err) })
+		cl.Produce(ctx, r, func(_ *kgo.Record, err error) {
+			if err == nil {
+				return
+			}
+			if firstErr == nil {
+				firstErr = err
+			}
+			g.events <- struct{}{}
+		})
 	}
-	return cmp.Or(cl.Flush(ctx), firstErr)
+	for range rs {
+		select {
+		case <-g.events:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return err
+	}
+	return firstErr
 }
 
 // seeds returns how the test's own clients reach the cluster: past proxies and authentication.
