@@ -166,7 +166,7 @@ func (f *fetcher) failed(ctx context.Context, err error, gens map[kafka.Part]wan
 	}
 	_, reason := kafka.Classify(err)
 	for _, w := range gens {
-		w.lane.trouble(reason, "fetch from source broker: "+err.Error())
+		w.lane.sourceTrouble(reason, "fetch from source broker: "+err.Error())
 		f.m.srcLeaders.Stale(w.lane.srcPart(), -1)
 	}
 	f.m.log.Debug("fetch failed", "broker", f.broker, "error", err)

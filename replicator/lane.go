@@ -95,6 +95,7 @@ type lane struct {
 	since    time.Time
 	fault    time.Time // since when attempts fail; zero while all is well
 	why      refusal   // what fails
+	atSource bool      // the fault is on the source's side: a good fetch answer ends it
 	attempts int       // of opening or repairing without success
 	gen      uint32    // moves when buffered batches are dropped; older chunks are void
 
@@ -183,7 +184,7 @@ func (l *lane) position() (pos kafka.Position, gen uint32, ok, hold bool) {
 	case !l.open || l.draining || l.refusal != nil || l.verdict > repair:
 		return pos, 0, false, false
 	case l.held >= laneBuffer:
-		return pos, 0, false, true
+		return pos, 0, false, !l.stalled()
 	}
 	return kafka.Position{Offset: l.fetchNext, LeaderEpoch: -1, LastEpoch: l.fetchEpoch, MaxBytes: l.fetchMax}, l.gen, true, false
 }
@@ -222,6 +223,9 @@ func (l *lane) observe(start, stable, end int64, now time.Time) {
 		l.srcStable = end
 	}
 	l.points.add(l.readable(), now)
+	if l.atSource && l.open && l.verdict == goOn {
+		l.healthyLocked(now)
+	}
 }
 
 // readable is the source offset up to which the link's isolation level lets it read.
@@ -296,7 +300,7 @@ func (l *lane) leaving() bool {
 
 // healthyLocked ends a fault: the lane copies.
 func (l *lane) healthyLocked(now time.Time) {
-	l.fault, l.attempts = time.Time{}, 0
+	l.fault, l.attempts, l.atSource = time.Time{}, 0, false
 	l.setLocked(model.StateCopying, model.ReasonNone, "", now)
 }
 
@@ -350,6 +354,17 @@ func (l *lane) pause(d time.Duration, short bool) {
 
 // retryingAfter is how long a fault lasts before the lane is shown as retrying.
 const retryingAfter = 10 * time.Second
+
+// sourceTrouble notes a fault that keeps the lane from reading. One on the target's side is not covered up by it.
+func (l *lane) sourceTrouble(r model.Reason, detail string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.open || !l.fault.IsZero() && !l.atSource {
+		return
+	}
+	l.atSource = true
+	l.troubleLocked(r, detail, l.m.now())
+}
 
 func (l *lane) trouble(r model.Reason, detail string) {
 	l.mu.Lock()

@@ -340,6 +340,30 @@ func TestLane_DrainedLeavesUnsentBatchesBehind(t *testing.T) {
 	}
 }
 
+func TestLane_SourceFaultEndsWithTheNextGoodAnswer(t *testing.T) {
+	t.Parallel()
+	m, l, _ := newOpenLane(t)
+	start := m.now()
+	now := start
+	m.now = func() time.Time { return now }
+	l.sourceTrouble(model.ReasonNetwork, "connection cut")
+	now = start.Add(retryingAfter)
+	l.overdue(now)
+	if l.state != model.StateRetrying || l.reason != model.ReasonNetwork {
+		t.Fatalf("state %s, reason %s after a fault of %v", l.state, l.reason, retryingAfter)
+	}
+	l.observe(0, 100, 100, now)
+	if l.state != model.StateCopying {
+		t.Fatalf("state %s although the source answers again", l.state)
+	}
+	l.trouble(model.ReasonLeaderUnavailable, "no leader on the target")
+	l.sourceTrouble(model.ReasonNetwork, "connection cut")
+	l.observe(0, 100, 100, now)
+	if l.fault.IsZero() {
+		t.Fatal("an answer of the source ended a fault of the target")
+	}
+}
+
 func TestLane_DrainIsNotCleanWhileABatchMayStillLand(t *testing.T) {
 	t.Parallel()
 	_, l, s := newOpenLane(t)

@@ -25,12 +25,7 @@ type merger struct {
 // mergeable reports whether a batch should be joined with its neighbours: it is small, and so old that the lane has one
 // batch in flight only.
 func (w *shaper) mergeable(h batch.Header, size int) bool {
-	old := w.chunkAge(h) > w.lane.m.producerExpiry.Milliseconds()/2
-	return old && size < mergeBelow && h.Magic >= 2
-}
-
-func (w *shaper) chunkAge(h batch.Header) int64 {
-	return w.chunk.at.UnixMilli() - h.MaxTimestamp
+	return size < mergeBelow && h.Magic >= 2 && w.lane.old(h.MaxTimestamp)
 }
 
 // merge adds a batch to the collection. Its checksum is verified before it is decoded, so that encoding anew cannot

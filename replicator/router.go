@@ -47,7 +47,7 @@ func (m *Manager) reroute() {
 func (m *Manager) place(l *lane) {
 	leader, ok := m.srcLeaders.Lookup(l.srcPart())
 	if !ok {
-		l.leaderless()
+		l.sourceTrouble(model.ReasonLeaderUnavailable, "the source partition has no known leader")
 		return
 	}
 	m.mu.Lock()
@@ -64,15 +64,6 @@ func (m *Manager) place(l *lane) {
 		now.remove(l)
 	}
 	l.setFetcher(m.fetcherLocked(leader.Broker, l))
-}
-
-// leaderless notes that the source partition has no leader.
-func (l *lane) leaderless() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open {
-		l.troubleLocked(model.ReasonLeaderUnavailable, "the source partition has no known leader", l.m.now())
-	}
 }
 
 func (l *lane) fetcher() (f *fetcher, replica int32) {

@@ -52,7 +52,12 @@ func (l *lane) windowLocked() int {
 // agedLocked reports whether the target may forget this producer: the newest record time of the last answered batch
 // is older than half of producer.id.expiration.ms.
 func (l *lane) agedLocked() bool {
-	return l.proven && l.m.now().UnixMilli()-l.lastTS > l.m.producerExpiry.Milliseconds()/2
+	return l.proven && l.old(l.lastTS)
+}
+
+// old reports whether a record time is so far back that a broker may forget the producer of such records.
+func (l *lane) old(ts int64) bool {
+	return l.m.now().UnixMilli()-ts > l.m.producerExpiry.Milliseconds()/2
 }
 
 // settle takes the answer to one batch. Answers come in the order of sending, per lane. The caller wakes the sender.
@@ -119,11 +124,11 @@ func (l *lane) judgeLocked(o *outgoing, base int64, err error) {
 	case errors.Is(err, kerr.CorruptMessage):
 		l.corruptLocked(detail)
 	default:
-		l.judgeClassLocked(err, detail)
+		l.judgeClassLocked(o, err, detail)
 	}
 }
 
-func (l *lane) judgeClassLocked(err error, detail string) {
+func (l *lane) judgeClassLocked(o *outgoing, err error, detail string) {
 	action, reason := kafka.Classify(err)
 	if errors.Is(err, kerr.InvalidRecord) && l.limits.Compacted {
 		reason = model.ReasonMissingKey
@@ -133,7 +138,7 @@ func (l *lane) judgeClassLocked(err error, detail string) {
 		return
 	}
 	l.troubleLocked(reason, detail, l.m.now())
-	if kafka.Outcome(err) == kafka.OutcomeUnknown && l.agedLocked() {
+	if kafka.Outcome(err) == kafka.OutcomeUnknown && (l.agedLocked() || l.old(o.maxTS)) {
 		l.verdict = reopen // the broker may have forgotten the sequence, so sending again could write it twice
 		return
 	}

@@ -28,7 +28,7 @@ func (m *Manager) fetchError(l *lane, off int64, err error) {
 		return
 	case errors.Is(err, kerr.CorruptMessage):
 		l.pause(pauseForFault, false)
-		l.trouble(model.ReasonCorrupt, fmt.Sprintf("source offset %d: the source itself reports a corrupt batch", off))
+		l.sourceTrouble(model.ReasonCorrupt, fmt.Sprintf("source offset %d: the source itself reports a corrupt batch", off))
 		return
 	}
 	action, reason := kafka.Classify(err)
@@ -38,7 +38,7 @@ func (m *Manager) fetchError(l *lane, off int64, err error) {
 	} else {
 		l.pause(pauseForFault, false)
 	}
-	l.trouble(reason, fmt.Sprintf("fetch at source offset %d: %v", off, err))
+	l.sourceTrouble(reason, fmt.Sprintf("fetch at source offset %d: %v", off, err))
 }
 
 // diverging handles the source's word that its log took another branch below the lane's position.
@@ -67,7 +67,7 @@ func (m *Manager) resolveRange(ctx context.Context, l *lane, off int64) {
 	end := m.opt.Source.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
 	switch err := firstErr(start.Err, end.Err); {
 	case err != nil:
-		l.trouble(model.ReasonLeaderUnavailable, "ask the source leader for the log's ends: "+err.Error())
+		l.sourceTrouble(model.ReasonLeaderUnavailable, "ask the source leader for the log's ends: "+err.Error())
 		m.srcLeaders.Stale(p, -1)
 		l.inRange(-1)
 	case off < start.Offset:
