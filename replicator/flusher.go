@@ -38,6 +38,12 @@ func (m *Manager) flushSoon() {
 
 // flush stores what moved; with clean it marks lanes that have nothing unanswered as cleanly ended.
 func (m *Manager) flush(ctx context.Context, clean bool) {
+	select {
+	case m.flushing <- struct{}{}: // one at a time, or landings would be stored twice
+		defer func() { <-m.flushing }()
+	case <-ctx.Done():
+		return
+	}
 	var ps []offsetsync.Progress
 	var lanes []*lane
 	for _, l := range m.all() {

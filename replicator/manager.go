@@ -63,7 +63,8 @@ type Manager struct {
 
 	prepareQ, planQ, openQ, repairQ *queue
 	flushNow                        chan struct{}
-	opening                         atomic.Int64 // groups of lanes that are being opened or repaired
+	flushing                        chan struct{} // held while cursors are being stored
+	opening                         atomic.Int64  // groups of lanes that are being opened or repaired
 
 	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
 	work     context.Context
@@ -105,7 +106,7 @@ func New(opt Options) (*Manager, error) {
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
 		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
-		flushNow: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
+		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
 		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue),
 	}
