@@ -26,6 +26,7 @@ func (m *Manager) runFlusher(ctx context.Context) {
 		for _, l := range m.all() {
 			l.overdue(m.now())
 		}
+		m.leaveHung()
 	}
 }
 

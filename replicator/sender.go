@@ -28,8 +28,11 @@ type sender struct {
 	broker int32
 	ready  *queue
 	pipe   *kafka.Pipeline
+	cancel context.CancelFunc
 }
 
+// run sends until ctx ends. Requests without an answer then count as lost, and lanes that wait are woken for whoever
+// comes next.
 func (s *sender) run(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -46,6 +49,9 @@ func (s *sender) run(ctx context.Context) {
 		}
 	}
 	<-done
+	if s.m.work.Err() == nil {
+		s.m.wakeSender(s.ready.drain()...)
+	}
 }
 
 // round is one produce request and the batches in it, in order.

@@ -79,12 +79,9 @@ func (c *Cluster) metadata(ctx context.Context, cl *kgo.Client, topics []string)
 	req := metadataRequest(topics)
 	var err error
 	for try := range metadataTries {
-		var resp *kmsg.MetadataResponse
-		if resp, err = req.RequestWith(ctx, cl); err == nil {
-			err = kerr.ErrorForCode(resp.ErrorCode)
-		}
-		if err == nil {
-			return readMeta(resp), nil
+		var m Meta
+		if m, err = askMetadata(ctx, cl, req, metadataPatience<<try); err == nil {
+			return m, nil
 		}
 		if action, _ := Classify(err); action != Refresh && action != Retry || !wait(ctx, metadataPause<<try, nil) {
 			break
@@ -93,11 +90,27 @@ func (c *Cluster) metadata(ctx context.Context, cl *kgo.Client, topics []string)
 	return Meta{}, fmt.Errorf("ask cluster %s for metadata: %w", c.cfg.Name, withCause(ctx, err))
 }
 
+// askMetadata puts the question once. The library asks any broker; one that hangs must not hold the answer back that
+// the others would give at once.
+func askMetadata(ctx context.Context, cl *kgo.Client, req *kmsg.MetadataRequest, patience time.Duration) (Meta, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		return Meta{}, err
+	}
+	return readMeta(resp), nil
+}
+
 // The library gives up at once when the broker that it chose refuses the connection and its next choice is the same
 // one; with one broker down another try finds a living one.
 const (
-	metadataTries = 5
-	metadataPause = 10 * time.Millisecond // before the second try, and twice as long before each further one
+	metadataTries    = 5
+	metadataPatience = 2 * time.Second       // with the first try, and twice as long with each further one
+	metadataPause    = 10 * time.Millisecond // before the second try, and twice as long before each further one
 )
 
 func metadataRequest(topics []string) *kmsg.MetadataRequest {
