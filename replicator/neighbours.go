@@ -25,12 +25,17 @@ type neighbours struct {
 	at      time.Time
 	writers map[string]string // target topic → the other link that writes it
 	mirrors map[string]string // source topic → the link that copies it from our target
+	told    map[string]bool   // topics that were passed over
 }
 
-// neighboursFresh is how long a look at the neighbours counts.
-const neighboursFresh = 5 * time.Second
+const (
+	// neighboursFresh is how long a look at the neighbours counts.
+	neighboursFresh = 5 * time.Second
+	// neighbourPatience bounds reading one state topic.
+	neighbourPatience = 5 * time.Second
+)
 
-func newNeighbours(m *Manager) *neighbours { return &neighbours{m: m} }
+func newNeighbours(m *Manager) *neighbours { return &neighbours{m: m, told: make(map[string]bool)} }
 
 // unclaimed stops lanes that this link never copied and another link already has, and returns the others.
 func (m *Manager) unclaimed(ctx context.Context, es []*entry) []*entry {
@@ -103,10 +108,29 @@ func (n *neighbours) read(ctx context.Context, c *kafka.Cluster, except string, 
 			continue
 		}
 		if err := readLink(ctx, c, link, found); err != nil {
-			return fmt.Errorf("read %s: %w", name, err)
+			if !n.strange(name, err) {
+				return fmt.Errorf("read %s: %w", name, err)
+			}
 		}
 	}
 	return nil
+}
+
+// strange reports whether a topic with the name of a state topic is passed over: it is none, or it may not be read. It
+// must not hold up links that have nothing to do with it. A fault that will pass is no reason.
+func (n *neighbours) strange(topic string, err error) bool {
+	_, settings := errors.AsType[*statelog.SettingsError](err)
+	_, newer := errors.AsType[*offsetsync.NewerFormatError](err)
+	action, _ := kafka.Classify(err)
+	closed := action == kafka.Wait || action == kafka.Stop || errors.Is(err, context.DeadlineExceeded)
+	if !settings && !newer && !closed {
+		return false
+	}
+	if !n.told[topic] {
+		n.told[topic] = true
+		n.m.log.Warn("passing over a topic that looks like another link's state and cannot be read as such", "topic", topic, "error", err)
+	}
+	return true
 }
 
 // linkOf returns the link whose state topic has the given name.
@@ -119,9 +143,12 @@ func linkOf(topic string) (string, bool) {
 func readLink(ctx context.Context, c *kafka.Cluster, link string, found func(string, offsetsync.Claim, string)) error {
 	log := statelog.New(c, link, statelog.Options{})
 	defer log.Close()
-	view := offsetsync.NewView(log)
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, neighbourPatience)
 	defer cancel()
+	if err := log.Check(ctx); err != nil {
+		return err
+	}
+	view := offsetsync.NewView(log)
 	ended := make(chan error, 1)
 	go func() { ended <- view.Run(ctx) }()
 	err := view.Barrier(ctx)
