@@ -23,10 +23,6 @@ func (m *Manager) runFlusher(ctx context.Context) {
 			return
 		}
 		m.flush(ctx, false)
-		for _, l := range m.all() {
-			l.overdue(m.now())
-		}
-		m.leaveHung()
 	}
 }
 

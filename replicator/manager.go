@@ -182,7 +182,8 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { m.runPlanner(ctx); return nil })
 	g.Go(func() error { m.runFlusher(ctx); return nil })
 	g.Go(func() error { m.runRouter(ctx); return nil })
-	g.Go(func() error { m.runTrimmer(ctx); return nil })
+	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
+	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
 }
@@ -302,6 +303,20 @@ func (m *Manager) untilDone(ctx context.Context, what string, r model.Reason, la
 			l.trouble(r, what+": "+err.Error())
 		}
 		b.wait(ctx)
+	}
+}
+
+// every calls f at an interval until ctx ends.
+func every(ctx context.Context, d time.Duration, f func(context.Context)) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			f(ctx)
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"context"
-	"time"
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -162,42 +161,4 @@ func (m *Manager) startSenderLocked(broker int32) *sender {
 	m.senders[broker] = s
 	m.tasks.Go(func() { s.run(ctx) })
 	return s
-}
-
-// hungAfter is how long a lane waits for the answer of a broker that does not lead it any more.
-const hungAfter = 3 * time.Second
-
-// leaveHung gives up on brokers that owe answers to lanes whose leadership has moved: a frozen broker keeps its
-// connections open. What was sent to them is looked for in the new leaders' logs.
-func (m *Manager) leaveHung() {
-	for _, l := range m.all() {
-		s := l.waitsFor(m.now())
-		if s == nil {
-			continue
-		}
-		if leader, ok := m.dstLeaders.Lookup(l.dstPart()); ok && leader.Broker != s.broker {
-			m.log.Warn("a broker does not answer, and does not lead any more", "broker", s.broker, "lane", l.id.String())
-			m.leave(s)
-		}
-	}
-}
-
-// leave ends a sender; the next batch for its broker starts another one.
-func (m *Manager) leave(s *sender) {
-	m.sendMu.Lock()
-	defer m.sendMu.Unlock()
-	if m.senders[s.broker] == s {
-		delete(m.senders, s.broker)
-	}
-	s.cancel()
-}
-
-// waitsFor returns the sender that has owed the lane an answer for too long, nil when there is none.
-func (l *lane) waitsFor(now time.Time) *sender {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.inflight) == 0 || now.Sub(l.sentAt) < hungAfter {
-		return nil
-	}
-	return l.via
 }

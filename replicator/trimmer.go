@@ -10,21 +10,7 @@ import (
 // trimEvery is how often the state topic is freed of what only concerns records that the target has deleted.
 const trimEvery = time.Minute
 
-// runTrimmer keeps the state topic as small as the target's logs allow.
-func (m *Manager) runTrimmer(ctx context.Context) {
-	tick := time.NewTicker(trimEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			m.trim(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// trim asks for the starts of all target logs, one request a broker, and trims lanes whose log start moved.
+// trim keeps the state topic as small as the target's logs allow. It asks for the starts of all target logs, one request a broker, and trims lanes whose log start moved.
 func (m *Manager) trim(ctx context.Context) {
 	lanes := make(map[kafka.Part]*lane)
 	var parts []kafka.Part
