@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -35,16 +34,6 @@ func partitionsNow(t testing.TB, c kafkatest.Target, topic string) int32 {
 func topicExists(t testing.TB, c kafkatest.Target, topic string) bool {
 	t.Helper()
 	return partitionsNow(t, c, topic) > 0
-}
-
-// topicsLike returns the topics of a cluster that begin with a prefix.
-func topicsLike(t testing.TB, c kafkatest.Target, prefix string) []string {
-	t.Helper()
-	ds, err := kadm.NewClient(c.Admin()).ListTopics(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(ds.Names(), func(n string) bool { return len(n) < len(prefix) || n[:len(prefix)] != prefix })
 }
 
 // deleteBefore deletes a partition's records below an offset.

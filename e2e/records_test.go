@@ -78,8 +78,8 @@ func compactedTopic(t testing.TB, src kafkatest.Target) string {
 			r.Timestamp = at
 		}
 		kafkatest.Produce(t, src, topic, 0, rs, kafkatest.ProduceOptions{BatchRecords: 15, Codec: []string{"", "lz4", "zstd"}[round%3]})
-		rs = rs[:3] // a producer that wrote nothing else: its last batch is kept, empty, when all of it was replaced
-		kafkatest.Produce(t, src, topic, 0, rs)
+		// A producer that wrote nothing else: its last batch is kept, empty, when all of it was replaced.
+		kafkatest.Produce(t, src, topic, 0, keyed(3, 1000+round))
 	}
 	kafkatest.Eventually(t, 60*time.Second, func() (bool, string) {
 		thinned, empty, between := holes(t, src, topic)

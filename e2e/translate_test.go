@@ -118,7 +118,8 @@ func check(t *testing.T, what string, from, to []int64, got []api.Offset, early 
 		for next < len(from) && from[next] < *asked {
 			next++
 		}
-		want, states := int64(-1), "hole"
+		var want int64
+		states := "hole"
 		switch {
 		case next == len(from):
 			states = "exact hole ahead" // at the cursor, or behind it
