@@ -126,7 +126,13 @@ func (x *traffic) transactions(ctx context.Context, cl *kgo.Client, r *rand.Rand
 			commit = false
 		}
 	}
-	if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
+	// The client gives up at once when the coordinator's broker is down; the transaction is still open then.
+	err := cl.EndTransaction(ctx, kgo.TransactionEndTry(commit))
+	for err != nil && ctx.Err() == nil {
+		rest(ctx, pace)
+		err = cl.EndTransaction(ctx, kgo.TransactionEndTry(commit))
+	}
+	if err != nil {
 		return fmt.Errorf("end transaction: %w", err)
 	}
 	return nil

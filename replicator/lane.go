@@ -306,8 +306,8 @@ func (l *lane) healthyLocked(now time.Time) {
 
 // setLocked changes the state and logs the change, once.
 func (l *lane) setLocked(s model.State, r model.Reason, detail string, now time.Time) {
-	if l.state == s && l.reason == r {
-		l.detail = detail
+	if l.state == s && (l.reason == r || s == model.StateRetrying) {
+		l.reason, l.detail = r, detail // what fails may change from one attempt to the next: that is not news
 		return
 	}
 	from := l.state

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -126,6 +127,9 @@ func (l *Log) producerLocked() (*kgo.Client, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
+		// A frozen leader keeps its connection: the sooner it is given up, the sooner the new one is asked.
+		kgo.ProduceRequestTimeout(produceWait),
+		kgo.RequestTimeoutOverhead(produceOverhead),
 		kgo.StopProducerOnDataLossDetected(),
 		kgo.MaxBufferedRecords(maxBuffered),
 		kgo.MetadataMinAge(metadataAge),
@@ -136,6 +140,12 @@ func (l *Log) producerLocked() (*kgo.Client, error) {
 	l.producer = cl
 	return cl, nil
 }
+
+// How long a leader may wait for its replicas, and how much longer its answer may take.
+const (
+	produceWait     = 5 * time.Second
+	produceOverhead = 3 * time.Second
+)
 
 // A Put is refused when maxBacklog entries are outstanding, so that the library's own limit is never reached: at that
 // limit queueing would block, with the lock held.
