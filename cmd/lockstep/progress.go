@@ -16,13 +16,31 @@ import (
 // changes of state.
 type progress struct {
 	w    io.Writer
-	once bool
 	live bool
 }
 
-func newProgress(w io.Writer, once bool) *progress {
+func newProgress(w io.Writer) *progress {
 	f, ok := w.(*os.File)
-	return &progress{w: w, once: once, live: ok && term.IsTerminal(int(f.Fd()))}
+	return &progress{w: w, live: ok && term.IsTerminal(int(f.Fd()))}
+}
+
+// logWriter is where the log goes: beside a progress line each log line first wipes that one out.
+func (p *progress) logWriter() io.Writer {
+	if !p.live {
+		return p.w
+	}
+	return wiper{p.w}
+}
+
+const wipe = "\r\033[K"
+
+type wiper struct{ w io.Writer }
+
+func (w wiper) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(w.w, wipe); err != nil {
+		return 0, err
+	}
+	return w.w.Write(line)
 }
 
 const progressEvery = 500 * time.Millisecond
@@ -51,7 +69,7 @@ func (p *progress) start(ctx context.Context, n *node) <-chan struct{} {
 	return done
 }
 
-func (p *progress) show(line string) { fmt.Fprintf(p.w, "\r\033[K%s", line) }
+func (p *progress) show(line string) { fmt.Fprint(p.w, wipe+line) }
 
 // totals are the figures of all lanes together.
 type totals struct {

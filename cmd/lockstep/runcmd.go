@@ -36,7 +36,8 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, cfg *config.Config, once bool) error {
-	log := newLogger(a.stderr, cfg.Log)
+	show := newProgress(a.stderr)
+	log := newLogger(show.logWriter(), cfg.Log)
 	n, err := newNode(cfg, log)
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func (a *app) serve(ctx context.Context, cfg *config.Config, once bool) error {
 	log.Info("lockstep starts", "version", buildVersion(), "owner", n.home.ID, "links", len(cfg.Links))
 	hard, cancel := secondSignal(ctx)
 	defer cancel()
-	err = n.run(ctx, hard, once, newProgress(a.stderr, once))
+	err = n.run(ctx, hard, once, show)
 	err = errors.Join(err, n.close())
 	switch {
 	case err == nil:

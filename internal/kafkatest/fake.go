@@ -30,10 +30,11 @@ func NewFake(t testing.TB, opts ...kfake.Opt) *Fake {
 	return &Fake{Cluster: c, admin: admin}
 }
 
-// FakePair starts two fake clusters: source, target.
+// FakePair starts two fake clusters, source and target, with ids of their own.
 func FakePair(t testing.TB, opts ...kfake.Opt) (src, dst *Fake) {
 	t.Helper()
-	return NewFake(t, opts...), NewFake(t, opts...)
+	with := func(id string) []kfake.Opt { return append([]kfake.Opt{kfake.ClusterID(id)}, opts...) }
+	return NewFake(t, with("fake-source")...), NewFake(t, with("fake-target")...)
 }
 
 // Brokers returns the addresses for clients.
