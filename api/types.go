@@ -30,6 +30,16 @@ type Link struct {
 	Term           uint64 `json:"term"`
 	Seal           string `json:"seal"` // "direct", "transaction", "none" or "unknown"
 	Lanes          Counts `json:"lanes"`
+	// Problems are source topics that the link should copy and cannot. They may have no lanes that would show it.
+	Problems []TopicProblem `json:"problems,omitempty"`
+}
+
+// TopicProblem is a source topic that is not copied although it should be.
+type TopicProblem struct {
+	Topic  string `json:"topic"`
+	State  string `json:"state"` // failed, waiting or target_lost
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy"`
 }
 
 // The states of a link, the worst of its lanes first.

@@ -289,3 +289,29 @@ func TestRefuse_StrangeStateTopicHoldsNobodyUp(t *testing.T) {
 	s.equal(src, dst, topic)
 	s.stop()
 }
+
+// A topic whose copy cannot be made on the target, here for its name's length, is seen wherever one looks, and holds up no
+// other.
+func TestRefuse_TopicThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	src, dst := pair(t)
+	prefix := kafkatest.TopicName(t)
+	long := kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: prefix + strings.Repeat("x", 240-len(prefix))})
+	short := kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: prefix})
+	for _, topic := range []string{long, short} {
+		kafkatest.Produce(t, src, topic, 0, kafkatest.Records(10, 1))
+	}
+	c := linkBetween(src, dst, []string{long, short})
+	c.links[0].rename = "a-prefix-of-some-length.{topic}"
+	s := newService(t, c).start()
+	s.copied(src, short)
+	kafkatest.MustEqual(t, src, dst, []kafkatest.Pair{{Src: short, Dst: "a-prefix-of-some-length." + short}})
+	if r := s.command("status").want(t, 0); !strings.Contains(r.stdout, long) {
+		t.Errorf("status does not show the topic that cannot be copied\n%s", r)
+	}
+	if !strings.Contains(s.now().log(), long) {
+		t.Error("the log does not name the topic that cannot be copied")
+	}
+	s.stop()
+	s.once(5)
+}

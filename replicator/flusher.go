@@ -102,6 +102,9 @@ func (l *lane) drainedLocked() bool {
 // drain stops fetching and sending, waits for all answers, and stores clean ends. What ctx cuts short is not clean, and
 // will be sealed at the next start. It reports whether every open lane ended cleanly.
 func (m *Manager) drain(ctx context.Context) bool {
+	m.mu.Lock()
+	m.closing = true
+	m.mu.Unlock()
 	for _, l := range m.all() {
 		l.mu.Lock()
 		l.draining = true

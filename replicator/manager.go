@@ -76,6 +76,7 @@ type Manager struct {
 	mu       sync.Mutex // guards the maps below; taken before a fetcher's lock and a lane's, never while holding one
 	lanes    map[model.Lane]*lane
 	fetchers map[int32][]*fetcher
+	closing  bool // no further lanes are taken
 
 	sendMu   sync.Mutex // guards the maps below; a leaf, so that it may be taken under a lane's lock
 	senders  map[int32]*sender
@@ -193,20 +194,27 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 func (m *Manager) Offer(as []Assignment) {
 	var fresh []*lane
 	for _, a := range as {
-		m.mu.Lock()
-		l, ok := m.lanes[a.Lane]
-		if !ok {
-			l = newLane(m, a, m.now())
-			m.lanes[a.Lane] = l
-		}
-		m.mu.Unlock()
-		if ok {
+		l, found := m.take(a)
+		switch {
+		case found:
 			l.compare(a)
-			continue
+		case l != nil:
+			fresh = append(fresh, l)
 		}
-		fresh = append(fresh, l)
 	}
 	m.enterAll(fresh)
+}
+
+// take returns the lane of an assignment and whether it was there before. While the manager drains there are no new ones.
+func (m *Manager) take(a Assignment) (l *lane, found bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l, found = m.lanes[a.Lane]; found || m.closing {
+		return l, found
+	}
+	l = newLane(m, a, m.now())
+	m.lanes[a.Lane] = l
+	return l, false
 }
 
 // enterAll gives new lanes to the opener, together, so that lanes of one broker are opened by one round of questions.

@@ -100,7 +100,7 @@ func (s *Syncer) countMissing(name string, why model.Reason) (lanes []model.Lane
 			t.lost = true
 			return
 		}
-		if t.status.State == TopicSkipped {
+		if t.status.State == TopicSkipped || len(lanes) == 0 {
 			delete(s.topics, name)
 			return
 		}

@@ -294,7 +294,11 @@ func (s *Syncer) with(name string, fn func(*topic)) {
 func (s *Syncer) publish(l *look) (open int) {
 	now := time.Now()
 	for _, k := range l.skipped {
-		s.show(TopicStatus{Topic: k.Topic, DstTopic: s.o.Link.TargetTopic(k.Topic), State: TopicSkipped, Detail: k.Why}, now)
+		st := TopicStatus{Topic: k.Topic, DstTopic: s.o.Link.TargetTopic(k.Topic), State: TopicSkipped, Detail: k.Why}
+		if k.Fault {
+			st.State, st.Remedy = TopicFailed, "change topics.rename, or leave the topic out with topics.exclude"
+		}
+		s.show(st, now)
 	}
 	for _, w := range l.wanted {
 		st := statusOf(s.o.Link.Name, w, s.ready(w), l.errs[w.Src.Name])

@@ -174,7 +174,7 @@ func TestSyncer_HiddenSourceTopicIsNotDeleted(t *testing.T) {
 	kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: "orders"})
 	s, b := syncer(t, src, dst, nil)
 	mustOnce(t, s)
-	hide(src, "kfake")
+	hide(src, "fake-source")
 	for range 4 {
 		mustOnce(t, s)
 	}
@@ -284,7 +284,7 @@ func TestSyncer_CollisionsAreNotCopied(t *testing.T) {
 	if diff := cmp.Diff([]string{"mine/0"}, b.lanes()); diff != "" {
 		t.Error(diff)
 	}
-	if st := state(t, s, "orders"); st.State != TopicSkipped || !strings.Contains(st.Detail, "other") {
+	if st := state(t, s, "orders"); st.State != TopicFailed || !strings.Contains(st.Detail, "other") {
 		t.Errorf("status %+v", st)
 	}
 }

@@ -23,6 +23,7 @@ type Wanted struct {
 type Skipped struct {
 	Topic string
 	Why   string
+	Fault bool // the link's patterns ask for it, and it cannot be
 }
 
 // Select pairs the source's topics with the target's by the link's filters and names, in the order of source names.
@@ -31,8 +32,8 @@ func Select(link config.Link, src, dst map[string]kafka.TopicMeta, collisions ma
 	var wanted []Wanted
 	var skipped []Skipped
 	for _, name := range slices.Sorted(maps.Keys(src)) {
-		if ok, why := selects(link, src[name], collisions); !ok {
-			skipped = append(skipped, Skipped{name, why})
+		if why, fault := leftOut(link, src[name], collisions); why != "" {
+			skipped = append(skipped, Skipped{name, why, fault})
 			continue
 		}
 		w := Wanted{Src: src[name], Dst: kafka.TopicMeta{Name: link.TargetTopic(name)}}
@@ -44,17 +45,16 @@ func Select(link config.Link, src, dst map[string]kafka.TopicMeta, collisions ma
 	return wanted, skipped
 }
 
-func selects(link config.Link, t kafka.TopicMeta, collisions map[string]string) (bool, string) {
+// leftOut says why a topic is not copied, "" when it is. It is a fault when the link asks for the topic all the same: its
+// name on the target would be too long, or another topic's.
+func leftOut(link config.Link, t kafka.TopicMeta, collisions map[string]string) (why string, fault bool) {
 	if t.Internal {
-		return false, "it belongs to the brokers and is never copied"
+		return "it belongs to the brokers and is never copied", false
 	}
 	if ok, why := link.Selects(t.Name); !ok {
-		return false, why
+		return why, len(link.TargetTopic(t.Name)) > config.MaxTopicName
 	}
-	if why, ok := collisions[t.Name]; ok {
-		return false, why
-	}
-	return true, ""
+	return collisions[t.Name], collisions[t.Name] != ""
 }
 
 // replicas returns the number of replicas of a topic's partitions, the largest if they differ, 0 if not known.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"lockstep/api"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
+	"lockstep/topicsync"
 )
 
 // nodeBackend shows a running node.
@@ -35,9 +37,26 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 			a.Seal = "unknown"
 		}
 		a.State, a.Lanes, a.RPO = api.Summarize(lanes)
+		if a.Problems = problems(l.syncer.Topics(), time.Now()); len(a.Problems) > 0 && a.State == api.LinkStateCopying {
+			a.State = api.LinkStateDegraded
+		}
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+// waitsLong is after how long a topic that should be over its wait is shown as a problem.
+const waitsLong = 10 * time.Second
+
+// problems picks the topics that should be copied and are not.
+func problems(topics []topicsync.TopicStatus, now time.Time) (out []api.TopicProblem) {
+	for _, t := range topics {
+		waits := t.State == topicsync.TopicWaiting && now.Sub(t.Since) > waitsLong
+		if waits || t.State == topicsync.TopicFailed || t.State == topicsync.TopicTargetLost {
+			out = append(out, api.TopicProblem{Topic: t.Topic, State: string(t.State), Detail: t.Detail, Remedy: t.Remedy})
+		}
+	}
+	return out
 }
 
 func apiLanes(ss []model.LaneStatus) []api.Lane {

@@ -69,7 +69,8 @@ func (p *progress) start(ctx context.Context, n *node) <-chan struct{} {
 	return done
 }
 
-func (p *progress) show(line string) { fmt.Fprint(p.w, wipe+line) }
+// show rewrites the line. A terminal that is gone misses nothing.
+func (p *progress) show(line string) { _, _ = io.WriteString(p.w, wipe+line) }
 
 // totals are the figures of all lanes together.
 type totals struct {

@@ -111,6 +111,12 @@ func lanesText(c api.Counts) string {
 // troubles prints each lane that needs somebody, with what to do.
 func (a *app) troubles(ctx context.Context, b api.Backend, links []api.Link) error {
 	for _, link := range links {
+		for _, p := range link.Problems {
+			fmt.Fprintf(a.stdout, "\n%s: topic %s is not copied: %s\n  %s\n", link.Name, p.Topic, p.State, p.Detail)
+			if p.Remedy != "" {
+				fmt.Fprintf(a.stdout, "  what to do: %s\n", p.Remedy)
+			}
+		}
 		lanes, err := b.Lanes(ctx, link.Name)
 		if err != nil {
 			return err
