@@ -248,10 +248,14 @@ func (l *lane) compare(a Assignment) {
 	}
 }
 
-// Gone stops lanes whose topic does not exist any more.
+// Gone stops lanes whose topic does not exist any more, also lanes that only an earlier run copied: they are shown.
 func (m *Manager) Gone(lanes []model.Lane, why model.Reason) {
 	for _, id := range lanes {
-		if l := m.lane(id); l != nil {
+		a := Assignment{Lane: id}
+		if st, ok := m.view.Lane(id); ok {
+			a.Identity = st.Opening.Identity
+		}
+		if l, _ := m.take(a); l != nil {
 			l.stop(why, "the topic does not exist any more")
 		}
 	}

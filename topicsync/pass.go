@@ -39,7 +39,7 @@ func (s *Syncer) once(ctx context.Context) (open int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.markLost(l)
+	s.markLost(ctx, l)
 	s.change(ctx, l)
 	s.offer(ctx, l)
 	s.gone(ctx, l)
@@ -113,15 +113,36 @@ func (s *Syncer) born(t kafka.TopicMeta, partition int32) bool {
 	return !ok || was.id != t.ID || int(partition) >= was.parts
 }
 
-// markLost notes target topics that existed and are gone.
-func (s *Syncer) markLost(l *look) {
+// markLost notes target topics that existed and are gone. Lanes of one that vanished while nobody looked are ended too,
+// so that they are seen.
+func (s *Syncer) markLost(ctx context.Context, l *look) {
+	var ended []model.Lane
 	for _, w := range l.wanted {
 		lost := !w.Exists && s.existed(w)
-		s.with(w.Src.Name, func(t *topic) { t.lost = lost })
+		s.with(w.Src.Name, func(t *topic) {
+			if lost && !t.lost && len(t.offered) == 0 {
+				ended = append(ended, s.knownLanes(w)...)
+			}
+			t.lost = lost
+		})
 		if lost {
 			l.fail(w.Src.Name, errTargetLost)
 		}
 	}
+	if len(ended) > 0 {
+		s.o.Lanes.Gone(ctx, ended, model.ReasonTargetLost)
+	}
+}
+
+// knownLanes returns the lanes of a topic that an earlier run copied.
+func (s *Syncer) knownLanes(w Wanted) (lanes []model.Lane) {
+	for _, p := range w.Src.Parts {
+		l := s.lane(w, p.Partition)
+		if id, ok := s.o.Known(l); ok && id.DstTopic == w.Dst.Name {
+			lanes = append(lanes, l)
+		}
+	}
+	return lanes
 }
 
 // existed reports whether the target topic was there before, in this run or, by the state topic, in an earlier one.
@@ -131,12 +152,7 @@ func (s *Syncer) existed(w Wanted) bool {
 	if before || s.o.Known == nil {
 		return before
 	}
-	for _, p := range w.Src.Parts {
-		if id, ok := s.o.Known(s.lane(w, p.Partition)); ok && id.DstTopic == w.Dst.Name {
-			return true
-		}
-	}
-	return false
+	return len(s.knownLanes(w)) > 0
 }
 
 // otherID reports whether lanes of the topic joined a target topic of another id, in this run or an earlier one: the

@@ -31,8 +31,9 @@ type Lanes interface {
 	// Offer hands over lanes that can be copied now. Each is offered once, and again when one of its topics got another
 	// id or after it was Gone. With an error, all of them are offered again in the next pass.
 	Offer(ctx context.Context, link string, ready []Ready) error
-	// Gone says that the topic of offered lanes does not exist any more, on the source (ReasonSourceDeleted) or on the
-	// target (ReasonTargetLost): twice in a row, by an answer without error.
+	// Gone says that the topic of lanes does not exist any more, on the source (ReasonSourceDeleted) or on the target
+	// (ReasonTargetLost): twice in a row, by an answer without error. The lanes were offered, or are Known from an
+	// earlier run.
 	Gone(ctx context.Context, lanes []model.Lane, why model.Reason)
 }
 
