@@ -160,29 +160,32 @@ func TestRestart_IdleSourceMovesNoTargetEnd(t *testing.T) {
 	s.stop()
 }
 
-// A stop may come at any moment, also while positions are being established: it is a clean end all the same.
+// A stop may come at any moment, also while topics are made and positions are established: it is a clean end all the same.
 func TestRestart_StopWhileOpening(t *testing.T) {
 	t.Parallel()
 	src, dst := pair(t)
-	seed := seeded(t)
-	topic := kafkatest.Topic(t, src, kafkatest.TopicOptions{Partitions: 20})
+	r := rand.New(rand.NewPCG(seeded(t), 1))
+	prefix := kafkatest.TopicName(t) + "-"
 	cl := ownClient(t, src)
 	some := sequel()
-	for p := range int32(20) {
-		put(t, cl, topic, p, some(20))
-	}
-	s := newService(t, linkBetween(src, dst, []string{topic}))
+	c := linkBetween(src, dst, nil)
+	c.links[0].include = []string{beginning(prefix)}
+	s := newService(t, c)
 	s.repeats = 25 // one line for each lane is allowed
-	r := rand.New(rand.NewPCG(seed, 1))
+	var topics []string
 	for i := range 12 {
+		topic := kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: fmt.Sprint(prefix, i), Partitions: 5})
+		topics = append(topics, topic)
+		for _, topic := range topics {
+			put(t, cl, topic, int32(i%5), some(20))
+		}
 		s.launch()
 		s.awaitListening()
 		rest(t.Context(), time.Duration(r.Int64N(int64(600*time.Millisecond))))
 		s.stop()
-		put(t, cl, topic, int32(i), some(3))
 	}
 	s.start()
-	s.equal(src, dst, topic)
+	s.equal(src, dst, topics...)
 	s.stop()
-	atMostMarkers(t, dst, []string{topic}, 0)
+	atMostMarkers(t, dst, topics, 0)
 }
