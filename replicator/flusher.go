@@ -73,7 +73,8 @@ func (l *lane) progress(clean bool) (offsetsync.Progress, bool) {
 		return offsetsync.Progress{}, false
 	}
 	clean = l.endedWell || clean && l.drainedLocked()
-	if l.cursor == l.saved && len(l.landings) == 0 && clean == l.savedEnd {
+	// A clean end that is stored stays: whoever stores cursors afterwards must not take it back.
+	if l.cursor == l.saved && len(l.landings) == 0 && (l.savedEnd || !clean) {
 		return offsetsync.Progress{}, false
 	}
 	return offsetsync.Progress{Lane: l.id, Opening: l.opening, Cursor: l.cursor, Clean: clean,

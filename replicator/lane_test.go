@@ -378,6 +378,24 @@ func TestLane_DrainIsNotCleanWhileABatchMayStillLand(t *testing.T) {
 	}
 }
 
+func TestLane_StoredCleanEndIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	feed(t, l, 100, 1)
+	l.settle(l.take(s), 10, nil)
+	l.mu.Lock()
+	l.draining = true
+	l.mu.Unlock()
+	p, ok := l.progress(true)
+	if !ok || !p.Clean {
+		t.Fatalf("progress %+v, %v", p, ok)
+	}
+	l.stored(p)
+	if p, ok := l.progress(false); ok {
+		t.Fatalf("the timer would store %+v over the clean end", p)
+	}
+}
+
 func TestLane_StopAfterARefusalIsAClearEnd(t *testing.T) {
 	t.Parallel()
 	_, l, s := newOpenLane(t)
