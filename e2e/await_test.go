@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -130,9 +131,14 @@ func same(topics ...string) []kafkatest.Pair {
 	return ps
 }
 
-// equal waits until the topics have been copied, and compares both sides record by record.
+// equal waits until the topics have been copied, and compares both sides record by record. No transaction may be open on
+// the source; markers of those that have ended are waited for, since they come after the answer to the producer.
 func (s *service) equal(src, dst kafkatest.Target, topics ...string) {
 	s.t.Helper()
+	kafkatest.Eventually(s.t, copyPatience, func() (bool, string) {
+		stable, all := stableEnds(s.t, src, topics...), logEnds(s.t, src, topics...)
+		return maps.EqualFunc(stable, all, slices.Equal), fmt.Sprint("stable ends ", stable, " of ", all)
+	})
 	s.copied(src, topics...)
 	kafkatest.MustEqual(s.t, src, dst, same(topics...))
 }

@@ -35,6 +35,7 @@ func TestForeignWriter_IsReportedAndTranslationStaysExact(t *testing.T) {
 			kafkatest.Produce(t, src, topic, 0, some(3), kafkatest.ProduceOptions{Txn: kafkatest.Commit})
 		}
 	}
+	put(t, application, topic, 0, some(1)) // what is foreign shows when something of ours lands behind it
 	s.copied(src, topic)
 	close(stop)
 	asking.Wait()
