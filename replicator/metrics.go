@@ -75,7 +75,7 @@ func laneFigures() []laneFigure {
 		{"lockstep_lane_source_start_offset", "Start of the source log.", g, func(s *model.LaneStatus) float64 { return float64(s.SrcStart) }, true},
 		{"lockstep_lane_source_stable_offset", "Last stable offset of the source.", g, func(s *model.LaneStatus) float64 { return float64(s.SrcStable) }, true},
 		{"lockstep_lane_source_end_offset", "End of the source log.", g, func(s *model.LaneStatus) float64 { return float64(s.SrcEnd) }, true},
-		{"lockstep_lane_target_end_offset", "End of the target log as far as this process wrote it.", g, func(s *model.LaneStatus) float64 { return float64(s.DstEnd) }, false},
+		{"lockstep_lane_target_end_offset", "End of the target log as far as this process wrote it.", g, func(s *model.LaneStatus) float64 { return float64(s.DstEnd) }, true},
 		{"lockstep_lane_lag_records", "Source offsets that are readable and not copied yet.", g, func(s *model.LaneStatus) float64 { return float64(s.LagRecords()) }, true},
 		{"lockstep_lane_lag_seconds", "How long the oldest of them has been readable.", g, func(s *model.LaneStatus) float64 { return s.LagSeconds }, true},
 		{"lockstep_copied_records_total", "Records copied by this process.", c, func(s *model.LaneStatus) float64 { return float64(s.Records) }, false},
@@ -142,10 +142,10 @@ func (c *Collector) lanes(ch chan<- prometheus.Metric, s LinkStatus) {
 		sum := 0.0
 		for i := range s.Lanes {
 			l := &s.Lanes[i]
-			if f.source && l.SrcEnd < 0 {
+			v := f.value(l)
+			if f.source && (l.SrcEnd < 0 || v < 0) {
 				continue // unknown is no figure: a missing series, not a lag of 0
 			}
-			v := f.value(l)
 			if c.perLane {
 				ch <- prometheus.MustNewConstMetric(c.descs[f.name], f.kind, v, s.Link, l.Topic, strconv.Itoa(int(l.Partition)))
 				continue
