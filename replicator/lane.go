@@ -257,7 +257,7 @@ func (l *lane) reached(end int64) bool {
 	return l.cursor.Src >= end || quiet && l.idleAt == l.fetchNext && l.srcEnd >= end
 }
 
-// dropBuffers gives up what was fetched and not sent; the lane will fetch it again. Nothing may be unanswered.
+// dropBuffersLocked gives up what was fetched and not sent; the lane will fetch it again. Nothing may be unanswered.
 func (l *lane) dropBuffersLocked() {
 	l.gen++
 	for _, c := range l.in {

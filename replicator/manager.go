@@ -52,6 +52,7 @@ type Manager struct {
 	view   *offsetsync.View
 	codecs *batch.Codecs
 	sealer *term.Sealer // set once the link is ours: how it seals is stored
+	way    atomic.Value // term.Way of the newest seal; the sealer's own is not to be had while it works
 	terms  *terms
 	budget *Budget
 
@@ -132,7 +133,8 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 		return err
 	}
 	m.learnExpiry(ctx)
-	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.storedWay()})
+	m.way.Store(m.storedWay())
+	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.sealWay()})
 	g, work := errgroup.WithContext(m.work)
 	m.loops(work, g)
 	var cause error

@@ -17,9 +17,7 @@ const (
 type merger struct {
 	records []batch.Record
 	header  batch.Header // of the newest batch in it
-	codec   int8
 	size    int
-	batches int
 }
 
 // mergeable reports whether a batch should be joined with its neighbours: it is small, and so old that the lane has one
@@ -31,7 +29,7 @@ func (w *shaper) mergeable(h batch.Header, size int) bool {
 // merge adds a batch to the collection. Its checksum is verified before it is decoded, so that encoding anew cannot
 // launder a flipped bit.
 func (w *shaper) merge(h batch.Header, b []byte) {
-	if m := &w.merging; m.batches > 0 && (m.codec != h.Codec() || m.size+len(b) > mergeBytes) {
+	if m := &w.merging; len(m.records) > 0 && (m.header.Codec() != h.Codec() || m.size+len(b) > mergeBytes) {
 		w.flushMerge()
 	}
 	if w.refusal != nil {
@@ -43,9 +41,8 @@ func (w *shaper) merge(h batch.Header, b []byte) {
 		w.undecodable(h, err)
 		return
 	}
-	w.merging.records, w.merging.header, w.merging.codec = rs, h, h.Codec()
+	w.merging.records, w.merging.header = rs, h
 	w.merging.size += len(b)
-	w.merging.batches++
 }
 
 // flushMerge sends on what was collected. A batch that found no neighbour takes the way of any other.
@@ -53,6 +50,6 @@ func (w *shaper) flushMerge() {
 	m := w.merging
 	w.merging = merger{}
 	if len(m.records) > 0 {
-		w.encode(m.records, m.header, formMerge, m.codec)
+		w.encode(m.records, m.header, formMerge)
 	}
 }

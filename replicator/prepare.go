@@ -153,7 +153,7 @@ func (w *shaper) rebuild(h batch.Header, b []byte) {
 		return
 	}
 	if len(rs) > 0 {
-		w.encode(rs, h, formRebuild, h.Codec())
+		w.encode(rs, h, formRebuild)
 	}
 }
 
@@ -161,13 +161,13 @@ func (w *shaper) undecodable(h batch.Header, err error) {
 	w.refuse(model.ReasonCorrupt, fmt.Sprintf("source offsets %d to %d: %v", h.BaseOffset, h.Next()-1, err))
 }
 
-// encode makes batches of records, as many as the target's limit asks for.
-func (w *shaper) encode(rs []batch.Record, h batch.Header, f form, codec int8) {
+// encode makes batches of records in the codec of h, as many as the target's limit asks for.
+func (w *shaper) encode(rs []batch.Record, h batch.Header, f form) {
 	if err := batch.CheckRecords(rs, w.limits); err != nil {
 		w.refuse(refusalReason(err), err.Error())
 		return
 	}
-	built, err := w.codecs.Encode(rs, codec, w.limits.MaxBytes)
+	built, err := w.codecs.Encode(rs, h.Codec(), w.limits.MaxBytes)
 	if err != nil {
 		w.undecodable(h, err)
 		return

@@ -17,13 +17,14 @@ func (m *Manager) seal(ctx context.Context, t model.Term, es []*entry) (map[kafk
 	for i, e := range es {
 		targets[i] = term.Target{Part: e.part, From: e.state.Cursor.Dst, Ends: e.state.Opening.Term}
 		seals[i] = offsetsync.Seal{Lane: e.lane.id, Term: t, DstTopic: e.ident.DstTopic, Marker: -1, LeaderEpoch: -1,
-			Way: string(m.sealer.Way()), At: m.now()}
+			Way: string(m.sealWay()), At: m.now()}
 	}
 	if err := m.store.PutSeal(ctx, seals...); err != nil {
 		return nil, err
 	}
 	failpoint("before_seal")
 	out, way := m.sealer.Seal(ctx, t, targets)
+	m.way.Store(way)
 	return out, m.store.PutSeal(ctx, confirmed(seals, es, out, way)...)
 }
 
@@ -41,7 +42,14 @@ func confirmed(seals []offsetsync.Seal, es []*entry, out map[kafka.Part]term.Out
 	return done
 }
 
-// storedWay is how this link seals, as its newest confirmed seal says: the ways must not be mixed.
+// sealWay is how this link seals, as far as that is known.
+func (m *Manager) sealWay() term.Way {
+	w, _ := m.way.Load().(term.Way)
+	return w
+}
+
+// storedWay is how this link seals, as its newest confirmed seal says: the ways must not be mixed. It goes through all
+// lanes, and so is asked once.
 func (m *Manager) storedWay() term.Way {
 	newest, way := uint64(0), term.WayUnknown
 	for _, id := range m.view.Lanes() {

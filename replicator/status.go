@@ -21,7 +21,7 @@ type LinkStatus struct {
 
 // Status returns the present state of the link and of all its lanes, in order.
 func (m *Manager) Status() LinkStatus {
-	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.storedWay(), Batches: make(map[string]int64)}
+	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.sealWay(), Batches: make(map[string]int64)}
 	now := m.now()
 	for _, l := range m.all() {
 		s.Lanes = append(s.Lanes, l.status(now))

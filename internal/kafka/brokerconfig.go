@@ -9,9 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// brokerResource is Kafka's number for a broker among the kinds of configured things.
-const brokerResource = kmsg.ConfigResourceTypeBroker
-
 // BrokerConfig asks one broker of the cluster for the value of a setting that all brokers share; false when it does not
 // have it. It needs DESCRIBE_CONFIGS on the cluster.
 func (c *Cluster) BrokerConfig(ctx context.Context, name string) (string, bool, error) {
@@ -30,7 +27,7 @@ func (c *Cluster) BrokerConfig(ctx context.Context, name string) (string, bool, 
 func (c *Cluster) brokerConfig(ctx context.Context, broker int32, name string) (string, bool, error) {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	res := kmsg.NewDescribeConfigsRequestResource()
-	res.ResourceType, res.ResourceName, res.ConfigNames = brokerResource, strconv.Itoa(int(broker)), []string{name}
+	res.ResourceType, res.ResourceName, res.ConfigNames = kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(broker)), []string{name}
 	req.Resources = append(req.Resources, res)
 	resp, err := req.RequestWith(ctx, c.admin)
 	if err != nil {
