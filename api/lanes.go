@@ -29,7 +29,7 @@ func NewLane(s model.LaneStatus) Lane {
 func NewGap(g model.Gap) Gap {
 	return Gap{
 		Link: g.Lane.Link, Topic: g.Lane.Topic, Partition: g.Lane.Partition,
-		From: g.From, To: g.To, Offsets: g.To - g.From, Reason: g.Reason, At: g.At.UTC(),
+		From: g.From, To: g.To, Offsets: g.To - g.From, Reason: g.Reason, At: g.At.UTC(), TargetFrom: g.DstFrom, TargetTo: g.DstTo,
 	}
 }
 

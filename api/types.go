@@ -144,6 +144,9 @@ type Gap struct {
 	Offsets   int64     `json:"offsets"`
 	Reason    string    `json:"reason"`
 	At        time.Time `json:"at"`
+	// TargetFrom and TargetTo are the target offsets that hold records of the range which the source lost afterwards.
+	TargetFrom int64 `json:"target_from,omitempty"`
+	TargetTo   int64 `json:"target_to,omitempty"`
 }
 
 // LagAnswer is the answer of GET …/lag.

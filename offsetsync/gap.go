@@ -16,7 +16,7 @@ func (l *lane) gap(key string, r laneRecord, value []byte) error {
 	if err := decodeJSON(key, value, &v); err != nil {
 		return err
 	}
-	g := model.Gap{Lane: r.lane, From: int64(r.id.n), To: v.To, Reason: v.Reason, At: v.At}
+	g := model.Gap{Lane: r.lane, From: int64(r.id.n), To: v.To, Reason: v.Reason, At: v.At, DstFrom: v.DstFrom, DstTo: v.DstTo}
 	same := func(o model.Gap) bool { return o.From == g.From && o.To == g.To && o.Reason == g.Reason }
 	if !slices.ContainsFunc(l.gaps, same) {
 		l.gaps = append(l.gaps, g)

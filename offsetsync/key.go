@@ -15,6 +15,7 @@ const (
 	kindBeat  = "beat"
 	kindTerm  = "term"
 	kindStop  = "stop"
+	kindPause = "pause"
 
 	kindOpening = "opening"
 	kindPlan    = "plan"

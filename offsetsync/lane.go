@@ -78,8 +78,8 @@ func (l *lane) open(o Opening) {
 	n := &opened{chained: chained, Opening: o, plan: newLine(point{o.Origin.Count, o.Origin.Src}), land: newLine(point{o.Origin.Count, o.Origin.Dst})}
 	known, same := merge(l.ident, o.Identity)
 	l.ident = known
-	if last == nil || !same {
-		l.retire() // another topic: what was copied before never answers again
+	if last == nil || !same || o.Anew {
+		l.retire() // another topic, or copied anew: what was copied before never answers again
 		l.queue, l.m = []*opened{n}, nil
 		l.begin(n)
 	} else {

@@ -86,6 +86,11 @@ type stopValue struct {
 	Stop
 }
 
+type pauseValue struct {
+	V int `json:"v"`
+	model.Pause
+}
+
 // claims is the chain of ownership: in the order of the log the first claim that names the newest valid one as its
 // predecessor is valid, all others are void.
 type claims struct {
@@ -118,13 +123,14 @@ type linkState struct {
 	beats  map[string]Beat // by key
 	terms  map[string]model.Term
 	stops  map[string]Stop
-	lifted map[string]bool
+	pauses map[string]model.Pause
+	lifted map[string]bool // ids of stops and pauses
 }
 
 func newLinkState() linkState {
 	return linkState{
 		claims: claims{released: map[string]bool{}},
-		beats:  map[string]Beat{}, terms: map[string]model.Term{}, stops: map[string]Stop{}, lifted: map[string]bool{},
+		beats:  map[string]Beat{}, terms: map[string]model.Term{}, stops: map[string]Stop{}, pauses: map[string]model.Pause{}, lifted: map[string]bool{},
 	}
 }
 
@@ -146,7 +152,10 @@ func (s *linkState) apply(key string, parts []string, value []byte, now time.Tim
 	case parts[0] == kindStop && len(parts) == 2:
 		var v stopValue
 		return true, take(key, value, &v, func() error { s.stops[key] = v.Stop; return nil }, func() { delete(s.stops, key) })
-	case parts[0] == kindStop && len(parts) == 3 && parts[2] == lifted:
+	case parts[0] == kindPause && len(parts) == 2:
+		var v pauseValue
+		return true, take(key, value, &v, func() error { s.pauses[key] = v.Pause; return nil }, func() { delete(s.pauses, key) })
+	case (parts[0] == kindStop || parts[0] == kindPause) && len(parts) == 3 && parts[2] == lifted:
 		var v releaseValue
 		return true, take(key, value, &v, func() error { s.lifted[parts[1]] = true; return nil }, func() {})
 	}
@@ -198,6 +207,12 @@ func (s *linkState) sortedStops() []Stop {
 		out[i].Lifted = s.lifted[out[i].ID]
 	}
 	return out
+}
+
+// held returns the pauses that are in force, the oldest first.
+func (s *linkState) held() []model.Pause {
+	all := sorted(s.pauses, func(a, b model.Pause) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	return slices.DeleteFunc(all, func(p model.Pause) bool { return s.lifted[p.ID] })
 }
 
 func sorted[K comparable, V any](m map[K]V, less func(a, b V) int) []V {

@@ -20,6 +20,8 @@ type Opening struct {
 	// in this term before. In the same term as the opening before, the count goes on.
 	Origin model.Cursor
 	Closed *Closed // how opening N-1 ended; nil for the first
+	// Anew says that nothing copied before answers any more: the lane is copied again from here.
+	Anew bool
 }
 
 // Closed is how an opening ended, as its successor found it. What the opening's own worker stores later is void.

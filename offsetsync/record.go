@@ -35,6 +35,7 @@ type openingValue struct {
 	Identity model.Identity `json:"identity"`
 	Rules    uint64         `json:"rules,string"`
 	Origin   model.Cursor   `json:"origin"`
+	Anew     bool           `json:"anew,omitempty"`
 	Closed   *closedValue   `json:"closed,omitempty"`
 }
 
@@ -70,6 +71,9 @@ type gapValue struct {
 	To     int64     `json:"to"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
+	// DstFrom and DstTo say which target offsets hold records of the range that the source lost.
+	DstFrom int64 `json:"dst_from,omitempty"`
+	DstTo   int64 `json:"dst_to,omitempty"`
 }
 
 // encodeJSON encodes a value of this package; they all can be.
@@ -113,7 +117,7 @@ func checkVersion(key string, b []byte) error {
 }
 
 func encodeOpening(o Opening) []byte {
-	v := openingValue{V: recordVersion, Prev: o.Prev, Term: o.Term, Identity: o.Identity, Rules: o.Rules, Origin: o.Origin}
+	v := openingValue{V: recordVersion, Prev: o.Prev, Term: o.Term, Identity: o.Identity, Rules: o.Rules, Origin: o.Origin, Anew: o.Anew}
 	if c := o.Closed; c != nil {
 		v.Closed = &closedValue{Cursor: c.Cursor, PlanN: c.PlanN, LandN: c.LandN}
 		if len(c.Landings) > 0 {
@@ -130,7 +134,7 @@ func decodeOpening(key string, r laneRecord, b []byte) (Opening, error) {
 	}
 	o := Opening{
 		Lane: r.lane, N: r.id.n, Nonce: r.id.nonce, Prev: v.Prev, Term: v.Term, Identity: v.Identity,
-		Rules: v.Rules, Origin: v.Origin,
+		Rules: v.Rules, Origin: v.Origin, Anew: v.Anew,
 	}
 	if err := sound(key, o.Origin); err != nil || v.Closed == nil {
 		return o, err

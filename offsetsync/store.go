@@ -165,7 +165,7 @@ func (s *Store) Gap(ctx context.Context, g model.Gap) error {
 	if g.From < 0 || g.To < g.From {
 		return &LaneError{g.Lane, fmt.Errorf("store gap: [%d, %d) is no range", g.From, g.To)}
 	}
-	v := gapValue{V: recordVersion, To: g.To, Reason: g.Reason, At: g.At}
+	v := gapValue{V: recordVersion, To: g.To, Reason: g.Reason, At: g.At, DstFrom: g.DstFrom, DstTo: g.DstTo}
 	return s.put(ctx, s.laneEntry(g.Lane, gapKey(g, s.fresh()), encodeJSON(v)))
 }
 
@@ -201,6 +201,17 @@ func (s *Store) PutStop(ctx context.Context, st Stop) error {
 		return s.putLink(ctx, statelog.Key(kindStop, st.ID, lifted), releaseValue{recordVersion, st.At})
 	}
 	return s.putLink(ctx, statelog.Key(kindStop, st.ID), stopValue{recordVersion, st})
+}
+
+// PutPause holds the link or a topic of it, or lifts the pause of that ID when Lifted is set.
+func (s *Store) PutPause(ctx context.Context, p model.Pause) error {
+	if p.ID == "" {
+		return errors.New("store pause: it has no id")
+	}
+	if p.Lifted {
+		return s.putLink(ctx, statelog.Key(kindPause, p.ID, lifted), releaseValue{recordVersion, p.At})
+	}
+	return s.putLink(ctx, statelog.Key(kindPause, p.ID), pauseValue{recordVersion, p})
 }
 
 // PutSeal stores what is known about a lane's seal. The same process may confirm what it intended.

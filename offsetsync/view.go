@@ -292,6 +292,13 @@ func (v *View) Stops() []Stop {
 	return v.state.sortedStops()
 }
 
+// Pauses returns the pauses of the link and of its topics that are in force, the oldest first.
+func (v *View) Pauses() []model.Pause {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.state.held()
+}
+
 // Seals returns a lane's seals, the newest term last; those of one term with a confirmed one last.
 func (v *View) Seals(l model.Lane) []Seal {
 	v.mu.RLock()

@@ -12,6 +12,7 @@ const (
 	StateCopying  State = "copying"  // records flow, or would if there were any
 	StateRetrying State = "retrying" // no progress for 10 s because of a fault that is expected to pass
 	StateStopped  State = "stopped"  // an operator has to act; the reason and its remedy say how
+	StatePaused   State = "paused"   // an operator holds it; it ended cleanly
 	StateDraining State = "draining" // finishing what was sent, before it is closed
 	StateClosed   State = "closed"   // ended cleanly, or its topic is gone
 )
@@ -28,6 +29,7 @@ const (
 	ReasonRecreated         Reason = "recreated"           // the source topic has another id than before
 	ReasonSourceDeleted     Reason = "source_deleted"      // the source topic is gone
 	ReasonSourceTruncated   Reason = "source_truncated"    // the source log ends before the cursor, or took another branch
+	ReasonSourceReplaced    Reason = "source_replaced"     // the whole source is another cluster, or was restored from a copy
 	ReasonTargetLost        Reason = "target_lost"         // the target partition is gone or was created again
 	ReasonTooLarge          Reason = "too_large"           // one record is larger than the target accepts
 	ReasonTimestampRefused  Reason = "timestamp_refused"   // outside of the target's message.timestamp bounds
@@ -43,46 +45,57 @@ const (
 	ReasonNetwork           Reason = "network"             // connections break
 	ReasonThrottled         Reason = "throttled"           // a quota holds the lane back
 	ReasonStateTopic        Reason = "state_topic"         // the state topic cannot be written
+	ReasonUnsealed          Reason = "unsealed"            // no marker that ends the older term stands in the target partition yet
+	ReasonPaused            Reason = "paused"              // an operator paused the link or the topic
 	ReasonHangingTxn        Reason = "hanging_transaction" // an open transaction holds the source's stable offset
 	ReasonInternal          Reason = "internal"            // a broken invariant of lockstep's own; please report it
 )
 
-// Remedy returns what an operator does about a reason, or "by itself".
+// Remedy returns what an operator does about a reason: the command where there is one, or "by itself".
 func Remedy(r Reason, l Lane) string {
-	const again = "; then restart lockstep, which looks at every lane again"
+	retry := "lockstep lanes retry " + l.String()
+	skip := "lockstep lanes skip " + l.String() + " --to OFFSET"
+	rebuild := "lockstep lanes rebuild " + l.String()
+	topic := l.Link + ":" + l.Topic
 	switch r {
 	case ReasonNone:
 		return ""
 	case ReasonNotEmpty:
-		return "empty or delete the target topic, or give the link another name for it with topics.rename" + again
+		return "lockstep topics adopt " + topic + " copies behind what the target holds; or give the topic another name there with topics.rename"
 	case ReasonOtherLink, ReasonCycle:
-		return "leave the topic out of one of the two links with topics.exclude, or rename it with topics.rename" + again
+		return "leave the topic out of one of the two links with topics.exclude, or rename it with topics.rename; then " + retry
 	case ReasonRecreated:
-		return "the target keeps what was copied of the old topic; to copy the new one, give it another name with topics.rename, or copy it with a link of another name" + again
+		return "lockstep topics accept " + topic + " copies the new topic behind the old one's records"
 	case ReasonTooLarge:
-		return "raise max.message.bytes of the target topic (kafka-configs.sh --alter)" + again
+		return "raise max.message.bytes of the target topic (kafka-configs.sh --alter), then " + retry + "; or leave the record out: " + skip
 	case ReasonTimestampRefused:
-		return "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of the target topic (kafka-configs.sh --alter)" + again
+		return "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of the target topic (kafka-configs.sh --alter), then " + retry + "; or " + skip
 	case ReasonMissingKey, ReasonRefused:
-		return "change the target topic's settings so that it accepts the record (kafka-configs.sh --alter)" + again
+		return "change the target topic's settings so that it accepts the record (kafka-configs.sh --alter), then " + retry + "; or leave the record out: " + skip
 	case ReasonCorrupt:
-		return "check the source partition (kafka-dump-log.sh); the batch is damaged where it is stored" + again
-	case ReasonTargetLost, ReasonDiverged, ReasonPlanLost:
-		return "compare both positions; to copy the topic anew, use another target name with topics.rename, or a link of another name" + again
+		return "the batch is damaged where it is stored (kafka-dump-log.sh shows it); leave it out: " + skip
+	case ReasonTargetLost, ReasonPlanLost:
+		return rebuild + " copies it anew from the source"
+	case ReasonDiverged:
+		return "compare both positions; " + rebuild + " copies it anew, " + skip + " goes on elsewhere"
 	case ReasonNotAuthorized:
-		return "give the missing permission (the detail names it)" + again
+		return "give the missing permission (the detail names it), then " + retry
 	case ReasonGap:
-		return "set on_gap: continue to go on behind the lost range" + again
+		return retry + " goes on behind the lost range, which is kept in the ledger"
 	case ReasonSourceTruncated:
-		return "the source lost records that were copied; compare both positions before copying the topic under another name"
+		return "compare both positions; " + rebuild + " copies it anew, " + skip + " goes on elsewhere"
+	case ReasonSourceReplaced:
+		return "look whether this is the right source; lockstep links accept " + l.Link + " goes on with it"
 	case ReasonSourceDeleted:
 		return "nothing to do; the target keeps its copy"
 	case ReasonSuperseded:
 		return "another instance owns the link; this one stops"
+	case ReasonPaused:
+		return "lockstep links resume " + l.Link
 	case ReasonHangingTxn:
 		return "end the transaction on the source: kafka-transactions.sh find-hanging"
 	case ReasonInternal:
-		return "restart lockstep, and please report this with the log; lane " + l.String()
+		return retry + ", and please report this with the log"
 	}
 	return "by itself"
 }
@@ -115,6 +128,10 @@ type Gap struct {
 	To     int64     `json:"to"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
+	// DstFrom and DstTo are the target offsets [DstFrom, DstTo) that hold records of this source range which the source
+	// does not have any more; both 0 when there are none.
+	DstFrom int64 `json:"dst_from,omitempty"`
+	DstTo   int64 `json:"dst_to,omitempty"`
 }
 
 // LagRecords is how many source offsets are readable and not copied yet; 0 while the source's end is not known.
