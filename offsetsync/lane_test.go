@@ -221,7 +221,7 @@ func TestLane_OpeningsWithoutRecordsTakeNoRoom(t *testing.T) {
 
 func TestLane_OlderSegmentAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newTail(point{}, 1)
+	w := newTail(point{}, segmentSize{1, 1})
 	if err := w.add([]point{{1, 10}, {2, 20}}); err != nil {
 		t.Fatal(err)
 	}
