@@ -154,6 +154,8 @@ type lane struct {
 	idleAt                      int64 // the position at which a whole poll brought nothing
 	points                      lagPoints
 	foreignSeen                 bool
+	strange                     []stretch // target offsets that somebody else took, not looked into yet
+	inspecting                  bool
 	fetch                       *fetcher
 	replica                     int32 // a follower that the source's leader named for this rack; -1: none
 }
