@@ -35,8 +35,21 @@ type Link struct {
 	Term           uint64    `json:"term"`
 	Seal           string    `json:"seal"` // "direct", "transaction", "none" or "unknown"
 	Lanes          Counts    `json:"lanes"`
+	// SourceID and TargetID are the clusters' own ids, as the link's claim names them.
+	SourceID string `json:"source_id,omitempty"`
+	TargetID string `json:"target_id,omitempty"`
+	// Pauses are in force.
+	Pauses []Pause `json:"pauses,omitempty"`
 	// Problems are source topics that the link should copy and cannot. They may have no lanes that would show it.
 	Problems []TopicProblem `json:"problems,omitempty"`
+}
+
+// Pause holds a link, or one topic of it, until it is resumed.
+type Pause struct {
+	Topic  string    `json:"topic"` // "" is the whole link
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
 }
 
 // TopicProblem is a source topic that is not copied although it should be.
