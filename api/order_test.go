@@ -89,7 +89,9 @@ type slowBackend struct {
 	ended chan error
 }
 
-func newSlow() slowBackend { return slowBackend{newFake(), make(chan struct{}, 1), make(chan error, 1)} }
+func newSlow() slowBackend {
+	return slowBackend{newFake(), make(chan struct{}, 1), make(chan error, 1)}
+}
 
 func (s slowBackend) Order(ctx context.Context, _ string, _ model.Order) ([]model.OrderStep, error) {
 	s.began <- struct{}{}

@@ -114,7 +114,7 @@ func (a *app) printPlan(steps []model.OrderStep) error {
 
 // confirm asks, and returns nil only for a yes. Whatever else happens, nothing has been done.
 func (a *app) confirm(ctx context.Context) error {
-	fmt.Fprint(a.stderr, "Go ahead? [y/N] ")
+	fmt.Fprintf(a.stderr, "Go ahead? [y/N] ")
 	answer := make(chan string, 1)
 	go func() { // stays behind when ctx ends first: a read of a terminal cannot be ended, the process ends instead
 		line, err := bufio.NewReader(a.stdin).ReadString('\n')

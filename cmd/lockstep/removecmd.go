@@ -84,17 +84,21 @@ type remover struct {
 	state    *statelog.Log
 	view     *offsetsync.View
 	stop     context.CancelFunc
-	followed chan error // why following the state topic ended
+	followed chan struct{} // closed when following the state topic has ended, for the reason in why
+	why      error
 	step     model.OrderStep
 	looked   sign // what the plan saw last
 }
 
 func newRemover(ctx context.Context, dst *kafka.Cluster, link string, out io.Writer, log *slog.Logger) *remover {
 	ctx, stop := context.WithCancel(ctx)
-	r := &remover{dst: dst, link: link, out: out, silence: ownerSilence, stop: stop, followed: make(chan error, 1),
+	r := &remover{dst: dst, link: link, out: out, silence: ownerSilence, stop: stop, followed: make(chan struct{}),
 		state: statelog.New(dst, link, statelog.Options{Logger: log})}
 	r.view = offsetsync.NewView(r.state)
-	go func() { r.followed <- r.view.Run(ctx) }()
+	go func() {
+		defer close(r.followed)
+		r.why = r.view.Run(ctx)
+	}()
 	return r
 }
 
@@ -127,9 +131,8 @@ func (r *remover) read(ctx context.Context) error {
 	select {
 	case err := <-read:
 		return err
-	case err := <-r.followed:
-		r.followed <- err // close waits for it too
-		return err
+	case <-r.followed:
+		return r.why
 	}
 }
 
