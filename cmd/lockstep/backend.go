@@ -36,6 +36,8 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 		if a.Seal == "" {
 			a.Seal = "unknown"
 		}
+		claim, _ := l.view.Claim()
+		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(l.view.Pauses())
 		a.State, a.Lanes, a.RPO = api.Summarize(lanes)
 		if a.Problems = problems(l.syncer.Topics(), time.Now()); len(a.Problems) > 0 && a.State == api.LinkStateCopying {
 			a.State = api.LinkStateDegraded
@@ -43,6 +45,13 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+func apiPauses(ps []model.Pause) (out []api.Pause) {
+	for _, p := range ps {
+		out = append(out, api.Pause{Topic: p.Topic, By: p.By, Reason: p.Reason, At: p.At.UTC()})
+	}
+	return out
 }
 
 // waitsLong is after how long a topic that should be over its wait is shown as a problem.
@@ -138,6 +147,24 @@ func (b *nodeBackend) Translate(ctx context.Context, name string, req api.Transl
 		st, ok := l.view.Lane(id)
 		return st, ok, nil
 	})
+}
+
+// carer is what a link's manager does about orders.
+type carer interface {
+	Order(ctx context.Context, o model.Order) ([]model.OrderStep, error)
+}
+
+// Order implements api.Carer.
+func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]model.OrderStep, error) {
+	l, err := b.link(name)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := any(l.manager).(carer)
+	if !ok {
+		return nil, api.Refused("", "this build takes no orders")
+	}
+	return m.Order(ctx, o)
 }
 
 func (b *nodeBackend) Ready(context.Context) error {
