@@ -197,7 +197,7 @@ func (f *fetcher) answered(ctx context.Context, resp *kmsg.FetchResponse, gens m
 			w.lane.idle(w.off)
 		}
 	}
-	f.m.throttled(f.m.opt.Source.Name(), resp.ThrottleMillis)
+	f.m.throttled(f.m.src.Name(), resp.ThrottleMillis)
 	f.m.limit(ctx, size)
 }
 

@@ -26,7 +26,7 @@ func (m *Manager) inspect(l *lane, from, to int64) {
 
 // between counts other writers' records in a range of the target log.
 func (m *Manager) between(ctx context.Context, l *lane, t model.Term, from, to int64) (foreign int64, err error) {
-	for h, err := range Headers(ctx, m.opt.Target, l.dstPart(), from, to) {
+	for h, err := range Headers(ctx, m.dst, l.dstPart(), from, to) {
 		switch {
 		case err != nil:
 			m.log.Debug("inspect target log", "lane", l.id.String(), "error", err)
