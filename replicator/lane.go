@@ -43,6 +43,7 @@ const (
 // chunk is one partition's share of a fetch answer.
 type chunk struct {
 	gen     uint32
+	from    int64 // the asked offset: what its first batch holds below is not wanted
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer

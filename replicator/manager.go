@@ -48,13 +48,13 @@ type Options struct {
 
 // Manager runs the copy plane of one link.
 type Manager struct {
+	outside
 	opt    Options
 	log    *slog.Logger
 	now    func() time.Time
 	store  *offsetsync.Store
 	view   *offsetsync.View
 	codecs *batch.Codecs
-	sealer *term.Sealer // set once the link is ours: how it seals is stored
 	way    atomic.Value // term.Way of the newest seal; the sealer's own is not to be had while it works
 	terms  *terms
 	budget *Budget
@@ -107,10 +107,18 @@ func New(opt Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up codecs: %w", err)
 	}
-	log := opt.Logger.With("link", opt.Link)
+	m := newManager(opt, codecs, offsetsync.NewStore(opt.Log, opt.View, opt.Process))
+	m.src, m.dst, m.atOnce = opt.Source, opt.Target, readAtOnce
+	m.pause = pauseFor
+	m.run = func(task func(context.Context)) { m.tasks.Go(func() { task(m.work) }) }
+	return m, nil
+}
+
+// newManager returns a manager without an outside.
+func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Manager {
 	m := &Manager{
-		opt: opt, log: log, now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
-		view: opt.View, store: offsetsync.NewStore(opt.Log, opt.View, opt.Process), producerExpiry: defaultExpiry,
+		opt: opt, log: opt.Logger.With("link", opt.Link), now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
+		view: opt.View, store: store, producerExpiry: defaultExpiry,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
 		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
@@ -123,7 +131,7 @@ func New(opt Options) (*Manager, error) {
 	if opt.BytesPerSecond > 0 {
 		m.limiter = rate.NewLimiter(rate.Limit(opt.BytesPerSecond), int(opt.BytesPerSecond))
 	}
-	return m, nil
+	return m
 }
 
 // drainTime bounds how long a stop waits for answers.
@@ -235,13 +243,13 @@ func (m *Manager) fail(err error) {
 
 // spawn runs a short task that ends with the manager.
 func (m *Manager) spawn(f func(context.Context)) {
-	m.tasks.Go(func() { f(m.work) })
+	m.run(f)
 }
 
 // after calls f once d has passed, unless the manager ends first.
 func (m *Manager) after(d time.Duration, f func()) {
 	m.spawn(func(ctx context.Context) {
-		pauseFor(ctx, d)
+		m.pause(ctx, d)
 		if ctx.Err() == nil {
 			f()
 		}
@@ -262,7 +270,7 @@ func (m *Manager) untilDone(ctx context.Context, what string, r model.Reason, la
 		for _, l := range lanes {
 			l.trouble(r, what+": "+err.Error())
 		}
-		b.wait(ctx)
+		m.pause(ctx, b.step())
 	}
 }
 

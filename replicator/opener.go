@@ -185,8 +185,8 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ends := m.opt.Target.ListOffsets(ctx, parts, kafka.AtEnd, false)
-	starts := m.opt.Target.ListOffsets(ctx, parts, kafka.AtStart, false)
+	ends := m.dst.ListOffsets(ctx, parts, kafka.AtEnd, false)
+	starts := m.dst.ListOffsets(ctx, parts, kafka.AtStart, false)
 	var ok []*entry
 	for _, e := range es {
 		end, start := ends[e.part], starts[e.part]
