@@ -70,7 +70,7 @@ func (l *lane) preparedLocked(w *shaper) {
 	l.at, l.refusal = w.at, w.refusal
 	if len(w.jumps) > 0 {
 		l.pendingJumps = append(l.pendingJumps, w.jumps...)
-		l.m.planQ.push(l)
+		l.m.planQ(l).push(l)
 	}
 	l.advanceLocked()
 	l.m.wakeSender(l)
