@@ -65,10 +65,11 @@ type Manager struct {
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
-	prepareQ, planQ, openQ, repairQ *queue
-	flushNow                        chan struct{}
-	flushing                        chan struct{} // held while cursors are being stored
-	opening                         atomic.Int64  // groups of lanes that are being opened or repaired
+	prepareQ, openQ, repairQ *queue
+	planQs                   [statelog.Partitions]*queue
+	flushNow                 chan struct{}
+	flushing                 chan struct{} // held while cursors are being stored
+	opening                  atomic.Int64  // groups of lanes that are being opened or repaired
 
 	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
 	work     context.Context
@@ -121,7 +122,7 @@ func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Man
 		view: opt.View, store: store, producerExpiry: defaultExpiry,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
-		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
+		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
 		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool),
@@ -196,7 +197,9 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error { m.runPreparer(ctx); return nil })
 	}
-	g.Go(func() error { m.runPlanner(ctx); return nil })
+	for _, q := range m.planQs {
+		g.Go(func() error { m.runPlanner(ctx, q); return nil })
+	}
 	g.Go(func() error { m.runFlusher(ctx); return nil })
 	g.Go(func() error { m.runRouter(ctx); return nil })
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })

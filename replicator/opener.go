@@ -280,7 +280,7 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 			continue
 		}
 		e.next = offsetsync.Opening{Lane: e.lane.id, N: 1, Term: t, Identity: e.ident,
-			Origin: model.Cursor{Src: from.Offset, Dst: e.end, SrcEpoch: -1}}
+			Origin: model.Cursor{Src: from.Offset, Dst: e.end, Count: firstCount(), SrcEpoch: -1}}
 		ready = append(ready, e)
 	}
 	return ready
