@@ -462,14 +462,18 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 	var ahead atomic.Int64
 	r := newRig(t, src, dst, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } })
 	topic := r.topic(1, nil)
-	r.produce(topic, 0, 30)
+	r.produce(topic, 0, 21)
+	r.offer(topic)
+	r.copied(topic, 0)
+	r.does(model.Order{Kind: model.OrderPause}) // no poll is under way that would be answered with what follows
 	meta, err := r.s.Metadata(t.Context(), topic)
 	if err != nil {
 		t.Fatal(err)
 	}
 	corruptAt(src, meta.Topics[topic].ID, 21)
-	r.offer(topic)
-	r.await(topic, 0, func(s model.LaneStatus) bool { return s.Cursor.Src == 21 })
+	r.produce(topic, 0, 9)
+	r.does(model.Order{Kind: model.OrderResume})
+	r.await(topic, 0, func(s model.LaneStatus) bool { return s.State == model.StateCopying })
 	ahead.Store(int64(time.Minute))
 	s := r.shows(topic, 0, model.StateRetrying)
 	if s.Reason != model.ReasonCorrupt {
