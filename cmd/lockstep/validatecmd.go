@@ -122,7 +122,21 @@ func (v *validator) cluster(ctx context.Context, name string) {
 		return
 	}
 	v.metas[name] = meta
+	v.versions(ctx, name)
 	v.add("cluster "+name, resultOK, fmt.Sprintf("id %s, %d brokers, %d topics visible", meta.ClusterID, len(meta.Brokers), len(meta.Topics)), "")
+}
+
+// versions adds a finding only for brokers that cannot do what is needed of them.
+func (v *validator) versions(ctx context.Context, name string) {
+	needs := kafka.SourceNeeds()
+	for _, l := range v.cfg.Links {
+		if l.Target == name {
+			needs = kafka.TargetNeeds()
+		}
+	}
+	if err := v.clusters[name].Supports(ctx, needs); err != nil {
+		v.add("cluster "+name+" versions", resultFailed, err.Error(), "upgrade the brokers of "+name)
+	}
 }
 
 func reachRemedy(reason, name string) string {
