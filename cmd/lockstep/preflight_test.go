@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"lockstep/internal/kafkatest"
+	"lockstep/replicator/probe"
 )
 
 // configFor writes a configuration with one link from src to dst.
@@ -62,5 +64,48 @@ func TestPreflight_TooOldBroker(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestValidate_ProbeOfATarget(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t, kfake.SeedTopics(1, "orders"))
+	file := configFor(t, src, dst)
+	out, errs, code := lockstep(t, "validate", "--probe", "-c", file)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s%s", code, errs, out)
+	}
+	for _, want := range []string{"probe of backup, on scratch topic lockstep.probe.", "seal: direct", "warning: DescribeProducers", "is not listed", "PROMISE"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(errs, "probe of backup: deleting lockstep.probe.") || strings.Contains(out, "deleting") {
+		t.Errorf("progress on stderr: %s", errs)
+	}
+	_, facts, _ := strings.Cut(out, "FACT")
+	for _, line := range strings.Split(facts, "\n") {
+		if len(line) > 120 {
+			t.Errorf("line of %d characters: %s", len(line), line)
+		}
+	}
+	out, _, code = lockstep(t, "validate", "--probe", "-o", "json", "-c", file)
+	var got struct {
+		Schema int
+		Probes []probe.Report
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || got.Schema != 1 || len(got.Probes) != 1 || len(got.Probes[0].Promises) == 0 {
+		t.Errorf("exit code %d, %v: %s", code, err, out)
+	}
+	if _, errs, code := lockstep(t, "validate", "--probe", "-o", "csv", "-c", file); code != exitUsage {
+		t.Errorf("as CSV: exit code %d: %s", code, errs)
+	}
+}
+
+func TestBrokenPromises_NameThemselves(t *testing.T) {
+	t.Parallel()
+	err := brokenPromises([]probe.Report{{Cluster: "backup", Promises: []probe.Promise{{Name: "a", Holds: probe.Yes}, {Name: "b", Holds: probe.No, How: "no seal"}}}})
+	if exitCode(err) != exitRefused || !strings.Contains(err.Error(), "b on backup (no seal)") || strings.Contains(err.Error(), "a on backup") {
+		t.Error(err)
 	}
 }

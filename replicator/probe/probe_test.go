@@ -171,13 +171,15 @@ func TestRun_WithoutPermissions(t *testing.T) {
 	for _, version := range kafkatest.Versions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			users := map[string]string{"nobody": "nobody", "writer": "writer", "idless": "idless", "reader": "reader"}
+			users := map[string]string{"nobody": "nobody", "writer": "writer", "idless": "idless", "reader": "reader", "sealer": "sealer"}
 			c := kafkatest.Start(t, kafkatest.Options{Version: version, Authorizer: true, Security: kafkatest.Security{SASL: "PLAIN", Users: users}})
 			all := func() *kadm.ACLBuilder { return kadm.NewACLs().ResourcePatternType(kadm.ACLPatternPrefixed) }
 			topics := all().Topics(TopicPrefix).Operations(kadm.OpCreate, kadm.OpWrite, kadm.OpRead, kadm.OpDescribe, kadm.OpDelete, kadm.OpDescribeConfigs)
 			grant(t, c, "writer", topics)
 			grant(t, c, "writer", all().TransactionalIDs("lockstep.").Operations(kadm.OpWrite, kadm.OpDescribe))
 			grant(t, c, "idless", topics)
+			grant(t, c, "sealer", topics)
+			grant(t, c, "sealer", kadm.NewACLs().ResourcePatternType(kadm.ACLPatternLiteral).Clusters().Operations(kadm.OpAlter))
 			grant(t, c, "reader", all().Topics(TopicPrefix).Operations(kadm.OpCreate, kadm.OpRead, kadm.OpDescribe, kadm.OpDelete, kadm.OpDescribeConfigs))
 
 			r, err := Run(t.Context(), dialAs(t, c, "nobody"), Options{})
@@ -191,6 +193,10 @@ func TestRun_WithoutPermissions(t *testing.T) {
 			facts, promises, _ = mustRun(t, dialAs(t, c, "idless"))
 			if facts[factEpoch] != OK || facts[factTxn] != Warning || !strings.HasPrefix(promises[promiseSeal], "no: no seal: a stale writer") || !strings.HasPrefix(promises[promiseCopy], "yes") {
 				t.Errorf("without transactional ids: facts %v, promises %v", facts, promises)
+			}
+			_, promises, _ = mustRun(t, dialAs(t, c, "sealer"))
+			if promises[promiseSeal] != "yes: seal: direct" {
+				t.Errorf("with ALTER and without transactional ids: promises %v", promises)
 			}
 			facts, promises, r = mustRun(t, dialAs(t, c, "reader"))
 			if facts[factProducer] == OK && facts[factFetched] != Failed || !strings.HasPrefix(promises[promiseCopy], "no") || len(r.Broken()) < 2 {

@@ -49,7 +49,7 @@ func sealing(results map[string]string) Promise {
 	case results[factTxn] == OK:
 		p.How = "seal: by transaction, read back from each partition; Alter on the cluster would allow the faster direct way"
 	default:
-		p.Holds, p.How = No, "no seal: a stale writer is ended only by the next batch"
+		p.Holds, p.How = No, "no seal: a stale writer is ended only by the next batch (the facts tell what would allow one)"
 	}
 	return p
 }
