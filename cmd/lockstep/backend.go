@@ -32,7 +32,7 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 		s := l.manager.Status()
 		lanes := apiLanes(s.Lanes)
 		a := api.Link{Name: l.cfg.Name, Source: l.cfg.Source, Target: l.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
-			Owner: s.Owner, Term: s.Term, Seal: string(s.Seal)}
+			Owner: s.Owner, Term: s.Term, Seal: string(s.Seal), Reason: string(s.Reason), Detail: s.Detail, Remedy: s.Remedy, Since: s.Since}
 		if a.Seal == "" {
 			a.Seal = "unknown"
 		}
@@ -149,22 +149,17 @@ func (b *nodeBackend) Translate(ctx context.Context, name string, req api.Transl
 	})
 }
 
-// carer is what a link's manager does about orders.
-type carer interface {
-	Order(ctx context.Context, o model.Order) ([]model.OrderStep, error)
-}
-
 // Order implements api.Carer.
 func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]model.OrderStep, error) {
 	l, err := b.link(name)
 	if err != nil {
 		return nil, err
 	}
-	m, ok := any(l.manager).(carer)
-	if !ok {
-		return nil, api.Refused("", "this build takes no orders")
+	steps, err := l.manager.Order(ctx, o)
+	if err != nil {
+		return nil, api.Refused("nothing was done; lockstep status shows links and lanes", "%v", err)
 	}
-	return m.Order(ctx, o)
+	return steps, nil
 }
 
 func (b *nodeBackend) Ready(context.Context) error {

@@ -45,7 +45,7 @@ func (n *node) newLink(cfg config.Link) (*link, error) {
 	l.manager, err = replicator.New(replicator.Options{
 		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
 		Budget: n.budget, Metrics: n.metrics, Start: start, ReadUncommitted: cfg.Isolation == "read_uncommitted",
-		Limits: l.limits, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
+		Limits: l.limits, Remake: l.remake, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
 	})
 	if err != nil {
 		return nil, err
@@ -251,6 +251,9 @@ func (l *link) limits(ctx context.Context, topic string) (batch.Limits, error) {
 	limits, errs := topicsync.ReadLimits(ctx, l.dst, []string{topic})
 	return limits[topic].Batch(), errs[topic]
 }
+
+// remake has a target topic made again for an operator's order.
+func (l *link) remake(topic string) { l.syncer.Remake(topic) }
 
 // known tells topicsync which topics a lane joined before.
 func (l *link) known(id model.Lane) (model.Identity, bool) {
