@@ -34,6 +34,9 @@ type Options struct {
 	// Limits reads what a target topic accepts; it is asked again when a batch is refused for its size. Optional.
 	Limits func(ctx context.Context, topic string) (batch.Limits, error)
 
+	TakeOver bool // claim the link at once, whoever owns it
+	Wait     bool // stand by while another instance owns the link
+
 	Start           Start
 	ReadUncommitted bool
 	PauseOnGap      bool
@@ -62,10 +65,10 @@ type Manager struct {
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
-	prepareQ, planQ, openQ, repairQ *queue
-	flushNow                        chan struct{}
-	flushing                        chan struct{} // held while cursors are being stored
-	opening                         atomic.Int64  // groups of lanes that are being opened or repaired
+	prepareQ, planQ, openQ, repairQ, checkQ *queue
+	flushNow                                chan struct{}
+	flushing                                chan struct{} // held while cursors are being stored
+	opening                                 atomic.Int64  // groups of lanes that are being opened or repaired
 
 	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
 	work     context.Context
@@ -73,6 +76,8 @@ type Manager struct {
 	tasks    sync.WaitGroup
 	fatal    chan error
 	owned    chan struct{} // closed once the link is ours
+	standby  atomic.Pointer[Standby]
+	pulse    *pulse
 
 	mu       sync.Mutex // guards the maps below; taken before a fetcher's lock and a lane's, never while holding one
 	lanes    map[model.Lane]*lane
@@ -107,10 +112,10 @@ func New(opt Options) (*Manager, error) {
 		view: opt.View, store: offsetsync.NewStore(opt.Log, opt.View, opt.Process), producerExpiry: defaultExpiry,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
-		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
+		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(), checkQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
-		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue),
+		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), pulse: newPulse(),
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
@@ -135,6 +140,7 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 	m.learnExpiry(ctx)
 	m.way.Store(m.storedWay())
 	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.sealWay()})
+	m.pulse.begin()
 	g, work := errgroup.WithContext(m.work)
 	m.loops(work, g)
 	var cause error
@@ -179,6 +185,9 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return m.srcLeaders.Run(ctx) })
 	g.Go(func() error { return m.dstLeaders.Run(ctx) })
 	g.Go(func() error { return m.beat(ctx) })
+	g.Go(func() error { return m.guard(ctx) })
+	g.Go(func() error { m.runPulse(ctx); return nil })
+	g.Go(func() error { m.terms.keep(ctx); return nil })
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error { m.runPreparer(ctx); return nil })
 	}
@@ -189,6 +198,7 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
+	g.Go(func() error { m.runOpener(ctx, m.checkQ, m.checkAll); return nil })
 }
 
 // Offer tells the manager of lanes that it is to copy; it may be called again with the same ones. A lane whose topic

@@ -81,6 +81,7 @@ func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 	}
 	m.sendMu.Unlock()
 	if !ok {
+		m.knowUnsealed(l)
 		l.trouble(model.ReasonLeaderUnavailable, "the target partition has no known leader")
 	}
 	return leader, ok
@@ -95,12 +96,16 @@ func (m *Manager) later(l *lane, r model.Reason, detail string) {
 	}
 	l.attempts++
 	l.troubleLocked(r, detail, m.now())
+	most := backoffMost
+	if l.why.reason == model.ReasonUnsealed {
+		most = sealMost
+	}
 	q := m.openQ
 	if l.verdict == mending {
 		q = m.repairQ
 	}
 	m.dstLeaders.Stale(l.dstPart(), -1)
-	m.after(waitFor(l.attempts), func() { q.push(l) })
+	m.after(waitFor(l.attempts, most), func() { q.push(l) })
 }
 
 func (m *Manager) laterErr(l *lane, what string, err error) {
@@ -123,10 +128,16 @@ type entry struct {
 	state      offsetsync.LaneState
 	found      bool // the state topic knows the lane
 	next       offsetsync.Opening
+	term       model.Term // that the lane goes on in, once its older one has ended
+	marker     int64      // offset of the marker that ended it; -1: none
+	dstEpoch   int32      // of the target leader that told the log's end, or that wrote the marker
 }
 
 // enter opens a group of lanes of one target broker.
 func (m *Manager) enter(ctx context.Context, lanes []*lane) {
+	if !m.pulse.await(ctx) {
+		return
+	}
 	entries, see := m.entries(lanes)
 	if see && !m.stillOurs(ctx, entries) {
 		return
@@ -141,6 +152,7 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 		case stepClean:
 			clean = append(clean, e)
 		case stepRecover:
+			e.lane.needsSeal()
 			dirty = append(dirty, e)
 		case stepStop:
 			e.lane.stop(reason, detail)
@@ -160,7 +172,7 @@ func (m *Manager) entries(lanes []*lane) (es []*entry, see bool) {
 	for _, l := range lanes {
 		l.mu.Lock()
 		if l.entering && !l.draining && l.state != model.StateStopped {
-			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born})
+			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born, marker: -1})
 			see = see || l.seeStop
 		}
 		l.mu.Unlock()
@@ -174,6 +186,9 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 	parts := make([]kafka.Part, len(es))
 	for i, e := range es {
 		parts[i] = e.part
+		if leader, ok := m.dstLeaders.Lookup(e.part); ok {
+			e.dstEpoch = leader.Epoch
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -228,6 +243,8 @@ func decide(e *entry, owner string) (step, model.Reason, string) {
 	case was.DstTopic != e.ident.DstTopic || was.Dst != e.ident.Dst && !was.Dst.IsZero() && !e.ident.Dst.IsZero():
 		return stepStop, model.ReasonTargetLost, fmt.Sprintf("target topic is %s with id %s, copied to was %s with id %s",
 			e.ident.DstTopic, e.ident.Dst, was.DstTopic, was.Dst)
+	case e.end < e.state.Cursor.Dst && markerLost(e):
+		return stepRecover, "", ""
 	case e.end < e.state.Cursor.Dst:
 		return stepStop, model.ReasonDiverged, fmt.Sprintf("target log ends at %d, the state says %d records were copied up to %d",
 			e.end, e.state.Cursor.Count, e.state.Cursor.Dst)
@@ -298,6 +315,8 @@ func (m *Manager) commit(ctx context.Context, es []*entry) {
 			m.later(e.lane, model.ReasonSuperseded, "another opening came first")
 			continue
 		}
+		e.lane.stands(e.marker, e.dstEpoch)
 		e.lane.begin(e.next.N, e.next.Term, e.next.Origin, m.now())
+		m.watchLeaders([]*lane{e.lane})
 	}
 }

@@ -35,8 +35,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		return nil
 	}
 	failpoint("after_seal")
-	// The old worker may have planned up to the marker: only now is its plan complete.
-	if err := m.view.Barrier(ctx); err != nil {
+	if err := m.recheck(ctx); err != nil {
 		m.laterAll(es, "read the state topic", err)
 		return nil
 	}
@@ -48,14 +47,13 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 	)
 	for _, e := range es {
 		out := sealed[e.part]
-		if out.Err != nil && !errors.Is(out.Err, term.ErrDenied) {
-			m.laterErr(e.lane, "seal", out.Err)
+		if !m.verdictOn(e, t, out) {
 			continue
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if m.join(ctx, e, t, out) {
+			if m.join(ctx, e, out) {
 				mu.Lock()
 				defer mu.Unlock()
 				ready = append(ready, e)
@@ -67,7 +65,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 }
 
 // join reads what the old term appended up to its marker, and joins it with the plan: the lane's exact position.
-func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Outcome) bool {
+func (m *Manager) join(ctx context.Context, e *entry, out term.Outcome) bool {
 	st, ok := m.view.Lane(e.lane.id)
 	if !ok || st.Opening.N != e.state.Opening.N || st.Opening.Nonce != e.state.Opening.Nonce {
 		m.later(e.lane, model.ReasonSuperseded, "another opening appeared while this one was under way")
@@ -75,7 +73,7 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 	}
 	e.state = st
 	end := out.Marker + 1
-	if out.Err != nil { // no way to seal is allowed: the next batch's higher epoch ends the older term
+	if !out.Sealed() { // nothing can: the next batch's higher epoch ends the older term
 		now := m.opt.Target.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
 		if now.Err != nil {
 			m.laterErr(e.lane, "ask the target leader for the log's end", now.Err)
@@ -93,12 +91,12 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 		m.joinFailed(e, err)
 		return false
 	}
-	if err := m.match(ctx, e, tail); err != nil {
+	if err := firstErr(m.whole(ctx, e, tail, end), m.match(ctx, e, tail)); err != nil {
 		m.joinFailed(e, err)
 		return false
 	}
 	prev := st.Opening
-	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: t, Identity: e.ident,
+	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: e.term, Identity: e.ident,
 		Origin: model.Cursor{Src: at.Src, Dst: end, Count: 0, SrcEpoch: at.SrcEpoch},
 		Closed: &offsetsync.Closed{Cursor: at, Landings: tail.Landings}}
 	return true
@@ -108,7 +106,7 @@ func (m *Manager) joinFailed(e *entry, err error) {
 	switch {
 	case errors.Is(err, errLost):
 		e.lane.stop(model.ReasonPlanLost, err.Error())
-	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch):
+	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch), errors.Is(err, errGone):
 		e.lane.stop(model.ReasonDiverged, err.Error())
 	default:
 		m.laterErr(e.lane, "read what landed", err)

@@ -32,11 +32,14 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 		s := l.manager.Status()
 		lanes := apiLanes(s.Lanes)
 		a := api.Link{Name: l.cfg.Name, Source: l.cfg.Source, Target: l.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
-			Owner: s.Owner, Term: s.Term, Seal: string(s.Seal)}
+			Owner: s.Owner, Term: s.Term, Seal: string(s.Seal), Reason: string(s.Reason), Detail: s.Detail, Remedy: s.Remedy, Since: s.Since}
 		if a.Seal == "" {
 			a.Seal = "unknown"
 		}
 		a.State, a.Lanes, a.RPO = api.Summarize(lanes)
+		if s.Reason == model.ReasonSuperseded {
+			a.State = api.LinkStateNotOwned
+		}
 		if a.Problems = problems(l.syncer.Topics(), time.Now()); len(a.Problems) > 0 && a.State == api.LinkStateCopying {
 			a.State = api.LinkStateDegraded
 		}
@@ -147,6 +150,9 @@ func (b *nodeBackend) Ready(context.Context) error {
 			why := "its state and topics are being read"
 			if w := l.waits.Load(); w != nil {
 				why = *w
+			}
+			if s := l.manager.Status(); s.Reason != model.ReasonNone {
+				why = s.Detail
 			}
 			waiting = append(waiting, fmt.Errorf("link %s is not open yet: %s", l.cfg.Name, why))
 		}
