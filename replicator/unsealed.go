@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/replicator/term"
 )
@@ -39,19 +40,22 @@ func (m *Manager) verdictOn(e *entry, t model.Term, out term.Outcome) bool {
 		e.lane.sealed()
 		return true
 	}
-	m.later(e.lane, model.ReasonUnsealed, out.Err.Error())
+	_, reason := kafka.Classify(out.Err) // whatever it is, it is tried again: nobody has to act for a seal
+	m.later(e.lane, reason, out.Err.Error())
 	return false
 }
+
+// noSeal reports whether neither way to seal is allowed: nothing is unsealed then, since nothing is ever sealed.
+func (m *Manager) noSeal() bool { return m.sealer != nil && m.sealer.Way() == term.WayNone }
 
 // withoutSeal reports whether no marker can end the lane's older term on this link: neither way is allowed, or the term
 // is of a producer id that the coordinator forgot and direct markers are not allowed. There the next batch's higher
 // epoch ends it, and what the older term appends before that batch is found by its header (see between).
 func (m *Manager) withoutSeal(out term.Outcome) bool {
-	way := m.sealer.Way()
 	if errors.Is(out.Err, term.ErrOldID) {
-		return way != term.WayDirect
+		return m.sealer.Way() != term.WayDirect
 	}
-	return way == term.WayNone && errors.Is(out.Err, term.ErrDenied)
+	return m.noSeal() && errors.Is(out.Err, term.ErrDenied)
 }
 
 // heir is the term of a lane whose former producer id no marker can end. The lane stays with that id: a batch of another
@@ -94,7 +98,7 @@ func (l *lane) needsSeal() {
 
 // unsealedLocked replaces what holds an unsealed lane up by that fact: until it is sealed, an older term may still write.
 func (l *lane) unsealedLocked(r model.Reason, detail string) (model.Reason, string) {
-	if !l.unsealed || !l.entering || r == model.ReasonSuperseded {
+	if !l.unsealed || !l.entering || r == model.ReasonSuperseded || l.m.noSeal() {
 		return r, detail
 	}
 	since := l.fault
