@@ -35,6 +35,11 @@ type Translator interface {
 	Translate(ctx context.Context, link string, req TranslateRequest) ([]Offset, error)
 }
 
+// ConfigReader tells which configuration is in force. It is for a Backend that runs by one; the others have none to tell.
+type ConfigReader interface {
+	Config(ctx context.Context) (ConfigStatus, error)
+}
+
 // Readiness says whether this instance does its work: nil, or what it waits for.
 type Readiness interface {
 	Ready(ctx context.Context) error

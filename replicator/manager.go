@@ -34,10 +34,8 @@ type Options struct {
 	// Limits reads what a target topic accepts; it is asked again when a batch is refused for its size. Optional.
 	Limits func(ctx context.Context, topic string) (batch.Limits, error)
 
-	Start           Start
 	ReadUncommitted bool
-	PauseOnGap      bool
-	BytesPerSecond  int64
+	Tuning          Tuning // to begin with; see Tune
 	Rack            string
 	Logger          *slog.Logger
 	Now             func() time.Time
@@ -57,7 +55,8 @@ type Manager struct {
 	budget *Budget
 
 	metrics        *Metrics
-	limiter        *rate.Limiter // nil: no limit
+	limiter        *rate.Limiter
+	tuned          atomic.Pointer[Tuning]
 	producerExpiry time.Duration
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
@@ -114,9 +113,8 @@ func New(opt Options) (*Manager, error) {
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
-	if opt.BytesPerSecond > 0 {
-		m.limiter = rate.NewLimiter(rate.Limit(opt.BytesPerSecond), int(opt.BytesPerSecond))
-	}
+	m.limiter = rate.NewLimiter(rate.Inf, 0)
+	m.Tune(opt.Tuning)
 	return m, nil
 }
 
@@ -331,17 +329,6 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// limit holds the reader back so that a link stays under its bytes per second.
-func (m *Manager) limit(ctx context.Context, n int64) {
-	for m.limiter != nil && n > 0 {
-		part := min(n, int64(m.limiter.Burst()))
-		if m.limiter.WaitN(ctx, int(part)) != nil {
-			return
-		}
-		n -= part
 	}
 }
 

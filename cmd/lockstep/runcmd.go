@@ -21,13 +21,19 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the service: copy until stopped",
 		Long: "Run the service: copy until stopped.\n\nThe first SIGINT or SIGTERM ends cleanly: what was sent is finished and stored. " +
-			"A second one ends at once. After an end that was not clean the next start seals the lanes concerned and reads from the target how far they came.",
+			"A second one ends at once. After an end that was not clean the next start seals the lanes concerned and reads from the target how far they came.\n\n" +
+			"A changed configuration file is taken over within seconds, and on SIGHUP at once: lanes that a change does not concern do not notice. " +
+			"A file with faults is not taken over.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.load(cmd)
+			source, err := a.source(cmd)
 			if err != nil {
 				return err
 			}
-			return a.serve(cmd.Context(), cfg, once)
+			set, err := newSettings(source)
+			if err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), set, once)
 		},
 	}
 	c.Flags().BoolVar(&once, "once", false, "copy up to the present ends of the source, then exit")
@@ -35,14 +41,14 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) serve(ctx context.Context, cfg *config.Config, once bool) error {
+func (a *app) serve(ctx context.Context, set *settings, once bool) error {
 	show := newProgress(a.stderr)
-	log := newLogger(show.logWriter(), cfg.Log)
-	n, err := newNode(cfg, log)
+	log, level := newLeveledLogger(show.logWriter(), set.first.Log)
+	n, err := newNode(set, log, level)
 	if err != nil {
 		return err
 	}
-	log.Info("lockstep starts", "version", buildVersion(), "owner", n.home.ID, "links", len(cfg.Links))
+	log.Info("lockstep starts", "version", buildVersion(), "owner", n.home.ID, "links", len(set.first.Links))
 	hard, cancel := secondSignal(ctx)
 	defer cancel()
 	err = n.run(ctx, hard, once, show)
@@ -82,13 +88,25 @@ func secondSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		level = slog.LevelInfo
-	}
+	log, _ := newLeveledLogger(w, cfg)
+	return log
+}
+
+// newLeveledLogger returns a logger, and the level that it goes by.
+func newLeveledLogger(w io.Writer, cfg config.Log) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(levelOf(cfg))
 	opts := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
+		return slog.New(slog.NewJSONHandler(w, opts)), level
 	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	return slog.New(slog.NewTextHandler(w, opts)), level
+}
+
+func levelOf(cfg config.Log) slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
 }
