@@ -59,7 +59,7 @@ type Store struct {
 	log     sink
 	view    *View
 	nonce   string
-	segment int // bytes of a full segment
+	segment segmentSize
 	attempt atomic.Uint64
 
 	mu      sync.Mutex // guards the fields below, never held across I/O
@@ -71,7 +71,7 @@ type Store struct {
 func NewStore(log *statelog.Log, view *View, nonce string) *Store { return newStore(log, view, nonce) }
 
 func newStore(log sink, view *View, nonce string) *Store {
-	return &Store{log: log, view: view, nonce: nonce, segment: segmentBytes, lanes: map[model.Lane]*writing{}, changed: make(chan struct{})}
+	return &Store{log: log, view: view, nonce: nonce, segment: segmentSize{pieceBytes, segmentBytes}, lanes: map[model.Lane]*writing{}, changed: make(chan struct{})}
 }
 
 // fresh returns a nonce that no record has: an opening that is tried again must not be written over the first attempt,

@@ -7,32 +7,70 @@ import (
 	"lockstep/internal/model"
 )
 
+// stretch is a range [from, to) of target offsets that somebody else took while the lane wrote in a term.
+type stretch struct {
+	from, to int64
+	term     model.Term
+}
+
 // inspect looks into target offsets [from, to) that appeared between two of our batches: a marker of ours is expected,
 // data of ours means that the lane is not what it believes, and everything else came from a foreign writer. The lane
-// goes on meanwhile: its landing has the true offsets. The caller holds l.mu.
+// goes on meanwhile: its landing has the true offsets. One look is under way at a time, and the next one takes all that
+// came up since: a foreign writer may write as fast as we do. The caller holds l.mu.
 func (m *Manager) inspect(l *lane, from, to int64) {
-	t := l.term
+	l.strange = append(l.strange, stretch{from, to, l.term})
+	if l.inspecting {
+		return
+	}
+	l.inspecting = true
 	m.spawn(func(ctx context.Context) {
-		foreign, err := m.between(ctx, l, t, from, to)
-		if err != nil {
-			l.stop(model.ReasonDiverged, err.Error())
-			return
-		}
-		if foreign > 0 {
-			m.foreign(l, from, to, foreign)
+		for {
+			ranges := l.takeStrange()
+			if len(ranges) == 0 || ctx.Err() != nil {
+				return
+			}
+			m.look(ctx, l, ranges)
 		}
 	})
 }
 
-// between counts other writers' records in a range of the target log.
-func (m *Manager) between(ctx context.Context, l *lane, t model.Term, from, to int64) (foreign int64, err error) {
-	for h, err := range Headers(ctx, m.opt.Target, l.dstPart(), from, to) {
-		switch {
-		case err != nil:
+// takeStrange hands out what is to be inspected, in order.
+func (l *lane) takeStrange() []stretch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ranges := l.strange
+	l.strange, l.inspecting = nil, len(ranges) > 0
+	return ranges
+}
+
+func (m *Manager) look(ctx context.Context, l *lane, ranges []stretch) {
+	foreign, err := m.between(ctx, l, ranges)
+	if err != nil {
+		l.stop(model.ReasonDiverged, err.Error())
+		return
+	}
+	if foreign > 0 {
+		m.foreign(l, ranges[0].from, ranges[len(ranges)-1].to, foreign)
+	}
+}
+
+// between counts other writers' records in ranges of the target log, which are in order.
+func (m *Manager) between(ctx context.Context, l *lane, ranges []stretch) (foreign int64, err error) {
+	rest := ranges
+	for h, err := range Headers(ctx, m.opt.Target, l.dstPart(), ranges[0].from, ranges[len(ranges)-1].to) {
+		if err != nil {
 			m.log.Debug("inspect target log", "lane", l.id.String(), "error", err)
-			return to - from, nil // unknown: rather reported than passed over
-		case h.Control():
-		case h.PID == t.PID && h.Epoch == t.Epoch:
+			for _, r := range rest {
+				foreign += r.to - r.from // unknown: rather reported than passed over
+			}
+			return foreign, nil
+		}
+		for len(rest) > 0 && rest[0].to <= h.BaseOffset {
+			rest = rest[1:]
+		}
+		switch {
+		case len(rest) == 0 || h.BaseOffset < rest[0].from, h.Control(): // a batch that was answered, or a marker
+		case h.PID == rest[0].term.PID && h.Epoch == rest[0].term.Epoch:
 			return 0, fmt.Errorf("target offset %d holds a batch of this term (sequence %d) that was never answered", h.BaseOffset, h.BaseSeq)
 		default:
 			foreign += int64(h.Count)

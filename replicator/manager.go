@@ -33,6 +33,9 @@ type Options struct {
 	Metrics        *Metrics
 	// Limits reads what a target topic accepts; it is asked again when a batch is refused for its size. Optional.
 	Limits func(ctx context.Context, topic string) (batch.Limits, error)
+	// Remake has a source topic's target topic made again, or made to grow, although it is not the one that was copied to:
+	// an operator ordered it. Its lanes are offered afterwards. Optional.
+	Remake func(topic string)
 
 	ReadUncommitted bool
 	Tuning          Tuning // to begin with; see Tune
@@ -73,10 +76,13 @@ type Manager struct {
 	fatal    chan error
 	owned    chan struct{} // closed once the link is ours
 
+	offers sync.Mutex // held while lanes are taken up; who has made a pause durable and then holds it sees every lane
+
 	mu       sync.Mutex // guards the maps below; taken before a fetcher's lock and a lane's, never while holding one
 	lanes    map[model.Lane]*lane
 	fetchers map[int32][]*fetcher
-	closing  bool // no further lanes are taken
+	closing  bool            // no further lanes are taken
+	ordering map[string]bool // subjects of orders that are being carried out
 
 	sendMu   sync.Mutex // guards the maps below; a leaf, so that it may be taken under a lane's lock
 	senders  map[int32]*sender
@@ -109,7 +115,7 @@ func New(opt Options) (*Manager, error) {
 		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
-		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue),
+		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool),
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
@@ -189,22 +195,6 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
 }
 
-// Offer tells the manager of lanes that it is to copy; it may be called again with the same ones. A lane whose topic
-// was created again on either side stops.
-func (m *Manager) Offer(as []Assignment) {
-	var fresh []*lane
-	for _, a := range as {
-		l, found := m.take(a)
-		switch {
-		case found:
-			l.compare(a)
-		case l != nil:
-			fresh = append(fresh, l)
-		}
-	}
-	m.enterAll(fresh)
-}
-
 // take returns the lane of an assignment and whether it was there before. While the manager drains there are no new ones.
 func (m *Manager) take(a Assignment) (l *lane, found bool) {
 	m.mu.Lock()
@@ -215,50 +205,6 @@ func (m *Manager) take(a Assignment) (l *lane, found bool) {
 	l = newLane(m, a, m.now())
 	m.lanes[a.Lane] = l
 	return l, false
-}
-
-// enterAll gives new lanes to the opener, together, so that lanes of one broker are opened by one round of questions.
-func (m *Manager) enterAll(lanes []*lane) {
-	src, dst := make([]kafka.Part, len(lanes)), make([]kafka.Part, len(lanes))
-	for i, l := range lanes {
-		src[i], dst[i] = l.srcPart(), l.dstPart()
-		l.mu.Lock()
-		l.entering = true
-		l.setLocked(model.StateOpening, model.ReasonNone, "", m.now())
-		l.mu.Unlock()
-	}
-	m.srcLeaders.Want(src...)
-	m.dstLeaders.Want(dst...)
-	m.openQ.push(lanes...)
-}
-
-// compare takes over changed limits, and stops a lane whose topics are other ones now.
-func (l *lane) compare(a Assignment) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	was := l.ident
-	switch {
-	case l.state == model.StateStopped:
-	case !was.Src.IsZero() && !a.Identity.Src.IsZero() && was.Src != a.Identity.Src:
-		l.stopLocked(model.ReasonRecreated, fmt.Sprintf("source topic has id %s now, copied was %s", a.Identity.Src, was.Src))
-	case !was.Dst.IsZero() && !a.Identity.Dst.IsZero() && was.Dst != a.Identity.Dst:
-		l.stopLocked(model.ReasonTargetLost, fmt.Sprintf("target topic has id %s now, copied to was %s", a.Identity.Dst, was.Dst))
-	default:
-		l.limits = a.Limits
-	}
-}
-
-// Gone stops lanes whose topic does not exist any more, also lanes that only an earlier run copied: they are shown.
-func (m *Manager) Gone(lanes []model.Lane, why model.Reason) {
-	for _, id := range lanes {
-		a := Assignment{Lane: id}
-		if st, ok := m.view.Lane(id); ok {
-			a.Identity = st.Opening.Identity
-		}
-		if l, _ := m.take(a); l != nil {
-			l.stop(why, "the topic does not exist any more")
-		}
-	}
 }
 
 func (m *Manager) lane(id model.Lane) *lane {

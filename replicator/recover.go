@@ -55,7 +55,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if m.join(ctx, e, t, out) {
+			if m.joined(ctx, e, t, out) {
 				mu.Lock()
 				defer mu.Unlock()
 				ready = append(ready, e)
@@ -74,14 +74,10 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 		return false
 	}
 	e.state = st
-	end := out.Marker + 1
-	if out.Err != nil { // no way to seal is allowed: the next batch's higher epoch ends the older term
-		now := m.opt.Target.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
-		if now.Err != nil {
-			m.laterErr(e.lane, "ask the target leader for the log's end", now.Err)
-			return false
-		}
-		end = now.Offset
+	end, err := m.sealedEnd(ctx, e, out)
+	if err != nil {
+		m.laterErr(e.lane, "ask the target leader for the log's end", err)
+		return false
 	}
 	tail, err := landed(ctx, m.opt.Target, e.part, st, e.start, end, out.Was)
 	if err != nil {
@@ -102,6 +98,16 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 		Origin: model.Cursor{Src: at.Src, Dst: end, Count: 0, SrcEpoch: at.SrcEpoch},
 		Closed: &offsetsync.Closed{Cursor: at, Landings: tail.Landings}}
 	return true
+}
+
+// sealedEnd is the target offset behind the marker, at or behind which nothing of an older term stands.
+func (m *Manager) sealedEnd(ctx context.Context, e *entry, out term.Outcome) (int64, error) {
+	if out.Err == nil {
+		return out.Marker + 1, nil
+	}
+	// No way to seal is allowed: the next batch's higher epoch ends the older term.
+	now := m.opt.Target.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
+	return now.Offset, now.Err
 }
 
 func (m *Manager) joinFailed(e *entry, err error) {

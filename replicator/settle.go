@@ -187,6 +187,7 @@ func (l *lane) corruptLocked(detail string) {
 func (l *lane) haltLocked(r model.Reason, detail string) {
 	l.verdict = halt
 	l.open = false
+	l.answerLocked(l.intent, stopError(r, detail))
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
 }
 

@@ -61,13 +61,17 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 func (r *running) show() api.Link {
 	s := r.status()
 	a := api.Link{Name: r.cfg.Name, Source: r.cfg.Source, Target: r.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
-		Owner: s.Owner, Term: s.Term, Seal: cmp.Or(string(s.Seal), "unknown")}
+		Owner: s.Owner, Term: s.Term, Seal: cmp.Or(string(s.Seal), "unknown"), Reason: string(s.Reason), Detail: s.Detail, Remedy: s.Remedy, Since: s.Since}
 	a.State, a.Lanes, a.RPO = api.Summarize(apiLanes(s.Lanes))
-	if r.failed() {
-		a.State, a.Reason, a.Detail, a.Since, a.Remedy = api.LinkStateStopped, string(stopReason(r.err)), r.err.Error(), r.at.UTC(), stoppedRemedy
-		return a
+	if r.link != nil {
+		claim, _ := r.link.view.Claim()
+		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
+		a.Problems = problems(r.link.syncer.Topics(), time.Now())
 	}
-	if a.Problems = problems(r.link.syncer.Topics(), time.Now()); len(a.Problems) > 0 && a.State == api.LinkStateCopying {
+	switch {
+	case r.failed():
+		a.State = api.LinkStateStopped
+	case len(a.Problems) > 0 && a.State == api.LinkStateCopying:
 		a.State = api.LinkStateDegraded
 	}
 	return a
@@ -79,17 +83,18 @@ const stoppedRemedy = "mend the cause, then send the process SIGHUP or change it
 func (r *running) failed() bool { return r.over() && r.err != nil }
 
 // status returns the link's figures. The lanes of a link that stopped by itself copy nothing, whatever they did last.
-func (r *running) status() replicator.LinkStatus {
-	if r.link == nil {
-		return replicator.LinkStatus{Link: r.cfg.Name}
+func (r *running) status() (s replicator.LinkStatus) {
+	s.Link = r.cfg.Name
+	if r.link != nil {
+		s = r.link.manager.Status()
 	}
-	s := r.link.manager.Status()
 	if !r.failed() {
 		return s
 	}
+	s.Reason, s.Detail, s.Since, s.Remedy = stopReason(r.err), r.err.Error(), r.at.UTC(), stoppedRemedy
 	for i := range s.Lanes {
 		if l := &s.Lanes[i]; l.State != model.StateStopped && l.State != model.StateClosed {
-			l.State, l.Reason, l.Detail, l.Since, l.Remedy = model.StateStopped, stopReason(r.err), r.err.Error(), r.at, stoppedRemedy
+			l.State, l.Reason, l.Detail, l.Since, l.Remedy = model.StateStopped, s.Reason, s.Detail, s.Since, s.Remedy
 		}
 	}
 	return s
@@ -108,6 +113,13 @@ func stopReason(err error) model.Reason {
 		return reason
 	}
 	return model.ReasonRefused
+}
+
+func apiPauses(ps []model.Pause) (out []api.Pause) {
+	for _, p := range ps {
+		out = append(out, api.Pause{Topic: p.Topic, By: p.By, Reason: p.Reason, At: p.At.UTC()})
+	}
+	return out
 }
 
 // waitsLong is after how long a topic that should be over its wait is shown as a problem.
@@ -196,8 +208,7 @@ func (b *nodeBackend) Translate(ctx context.Context, name string, req api.Transl
 		return nil, err
 	}
 	if r.over() {
-		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeNotReady, Message: fmt.Sprintf("link %q is stopped: %v", name, r.err),
-			Hint: "lockstep status tells more"}
+		return nil, stoppedError(r)
 	}
 	l := r.link
 	l.manager.Flush(ctx)
@@ -208,6 +219,22 @@ func (b *nodeBackend) Translate(ctx context.Context, name string, req api.Transl
 		st, ok := l.view.Lane(id)
 		return st, ok, nil
 	})
+}
+
+// Order implements api.Carer.
+func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]model.OrderStep, error) {
+	r, err := b.running(name)
+	if err != nil {
+		return nil, err
+	}
+	if r.over() {
+		return nil, stoppedError(r)
+	}
+	steps, err := r.link.manager.Order(ctx, o)
+	if err != nil {
+		return nil, api.Refused("nothing was done; lockstep status shows links and lanes", "%v", err)
+	}
+	return steps, nil
 }
 
 func (b *nodeBackend) Ready(context.Context) error {
@@ -233,6 +260,12 @@ func (r *running) ready() error {
 		why = *w
 	}
 	return fmt.Errorf("link %s is not open yet: %s", r.cfg.Name, why)
+}
+
+// stoppedError answers what only a link at work can do.
+func stoppedError(r *running) error {
+	return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeNotReady, Message: fmt.Sprintf("link %q is stopped: %v", r.cfg.Name, r.err),
+		Hint: "lockstep status tells more"}
 }
 
 // translateAll answers each position of a request from the lanes' states.

@@ -59,7 +59,7 @@ func (n *node) newLink(cfg config.Link, all *config.Config) (_ *link, err error)
 	l.manager, err = replicator.New(replicator.Options{
 		Link: cfg.Name, Source: l.src.Cluster, Target: l.dst.Cluster, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
 		Budget: n.budget, Metrics: n.metrics, ReadUncommitted: cfg.Isolation == "read_uncommitted",
-		Limits: l.limits, Tuning: tuning, Rack: l.src.Rack(), Logger: n.log,
+		Limits: l.limits, Remake: l.remake, Tuning: tuning, Rack: l.src.Rack(), Logger: n.log,
 	})
 	if err != nil {
 		return nil, err
@@ -276,11 +276,6 @@ func (l *link) Gone(_ context.Context, lanes []model.Lane, why model.Reason) {
 // leaveTime bounds how long lanes may take to end.
 const leaveTime = 20 * time.Second
 
-// releaser ends lanes cleanly and shows them in a state.
-type releaser interface {
-	Release(ctx context.Context, lanes []model.Lane, s model.State, r model.Reason)
-}
-
 // Leave implements topicsync.Lanes.
 func (l *link) Leave(ctx context.Context, topics []string) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
@@ -291,9 +286,7 @@ func (l *link) Leave(ctx context.Context, topics []string) {
 			lanes = append(lanes, s.Lane)
 		}
 	}
-	if m, ok := any(l.manager).(releaser); ok {
-		m.Release(ctx, lanes, model.StateClosed, model.ReasonNone)
-	}
+	l.manager.Release(ctx, lanes, model.StateClosed, model.ReasonNone)
 }
 
 // limits reads what a target topic accepts now.
@@ -301,6 +294,9 @@ func (l *link) limits(ctx context.Context, topic string) (batch.Limits, error) {
 	limits, errs := topicsync.ReadLimits(ctx, l.dst.Cluster, []string{topic})
 	return limits[topic].Batch(), errs[topic]
 }
+
+// remake has a target topic made again for an operator's order.
+func (l *link) remake(topic string) { l.syncer.Remake(topic) }
 
 // known tells topicsync which topics a lane joined before.
 func (l *link) known(id model.Lane) (model.Identity, bool) {

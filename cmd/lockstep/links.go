@@ -14,7 +14,7 @@ import (
 // links are the links of a running process. One goroutine, in run, starts and ends them; anybody may look.
 type links struct {
 	n       *node
-	changes chan *change
+	changes chan *renewal
 	ended   chan struct{} // holds an element when a link has ended since it was last looked at
 
 	mu   sync.Mutex // guards list
@@ -34,15 +34,15 @@ type running struct {
 	at   time.Time
 }
 
-// change is a changed configuration on its way to the links.
-type change struct {
+// renewal is a changed configuration on its way to the links.
+type renewal struct {
 	cfg  *config.Config
 	what []config.Change
 	done chan struct{} // closed when it is in force
 }
 
 func newLinks(n *node) *links {
-	return &links{n: n, changes: make(chan *change), ended: make(chan struct{}, 1)}
+	return &links{n: n, changes: make(chan *renewal), ended: make(chan struct{}, 1)}
 }
 
 // now returns the links as they are at this moment.

@@ -87,7 +87,7 @@ func (n *node) start(ctx context.Context) (listeners, error) {
 func (n *node) apply(ctx context.Context, next *config.Config, what []config.Change) error {
 	n.level.Set(levelOf(next.Log))
 	n.budget.SetLimit(next.Limits.BufferBytes)
-	c := &change{cfg: next, what: what, done: make(chan struct{})}
+	c := &renewal{cfg: next, what: what, done: make(chan struct{})}
 	select {
 	case n.links.changes <- c:
 	case <-ctx.Done():

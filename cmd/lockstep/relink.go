@@ -44,7 +44,7 @@ func fates(stopped map[string]bool, next []config.Link, changes []config.Change)
 
 // take brings the links in line with a changed configuration. What ends has ended before anything else begins, so that a
 // topic may move from one link to another.
-func (s *links) take(ctx, hard context.Context, c *change) {
+func (s *links) take(ctx, hard context.Context, c *renewal) {
 	defer close(c.done)
 	there := make(map[string]*running)
 	stopped := make(map[string]bool)
@@ -96,7 +96,7 @@ const narrowTime = 30 * time.Second
 
 // retune lets links that go on have their new settings. First every link gives up the topics that it does not select any
 // more, then each takes what it selects now.
-func (s *links) retune(ctx context.Context, there map[string]*running, names []string, c *change) {
+func (s *links) retune(ctx context.Context, there map[string]*running, names []string, c *renewal) {
 	if !slices.ContainsFunc(c.what, func(c config.Change) bool { return c.Link != "" }) {
 		return
 	}
