@@ -223,14 +223,14 @@ func brokenAndMended(t *testing.T, s *service) {
 	t.Helper()
 	good := s.conf.yaml()
 	was := s.awaitConfig(func(c api.ConfigStatus) bool { return c.Failed == nil })
-	s.put(strings.Replace(good, "topics:", "topic:", 1))
+	s.put(good + "nodes: {}\n")
 	st := s.awaitConfig(func(c api.ConfigStatus) bool { return c.Failed != nil })
-	if st.Hash != was.Hash || !strings.Contains(strings.Join(st.Failed.Faults, "\n"), `lockstep.yaml:10: links[0].topic: unknown key`) {
+	fault := fmt.Sprintf("lockstep.yaml:%d: nodes: unknown key", 1+strings.Count(good, "\n"))
+	if st.Hash != was.Hash || !strings.Contains(strings.Join(st.Failed.Faults, "\n"), fault) {
 		t.Errorf("status of a file with faults: %+v, %+v", st, st.Failed)
 	}
 	s.command("status").want(t, 2) // the file is what it says
-	line := lockstep(t, "status", "--server", "http://"+s.conf.listen).want(t, 0)
-	line.says(t, "the changed configuration is not in force", "links[0].topic: unknown key")
+	lockstep(t, "status", "--server", "http://"+s.conf.listen).want(t, 0).says(t, "the changed configuration is not in force", fault)
 	if n := s.metric("lockstep_config_reload_failures_total"); n != 1 {
 		t.Errorf("%v failures are counted, want 1", n)
 	}
