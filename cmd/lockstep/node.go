@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -123,8 +124,9 @@ func (l listeners) close() error {
 	return err
 }
 
-// run serves and copies until ctx ends, or with once until everything present now has been copied. hard ends at once.
-func (n *node) run(ctx, hard context.Context, once bool, show *progress) error {
+// run serves and copies until ctx ends, or with once until everything present now has been copied. hard ends at once. What
+// comes from asked has the configuration read again; with once nothing has.
+func (n *node) run(ctx, hard context.Context, asked <-chan os.Signal, once bool, show *progress) error {
 	ls, err := n.start(ctx)
 	if err != nil {
 		return err
@@ -147,7 +149,7 @@ func (n *node) run(ctx, hard context.Context, once bool, show *progress) error {
 	go func() {
 		defer close(reloading)
 		if !once {
-			n.reload.run(copyCtx)
+			n.reload.run(copyCtx, asked)
 		}
 	}()
 	err = n.links.run(copyCtx, hard, once)

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,13 +53,10 @@ func newReloader(set *settings, apply func(context.Context, *config.Config, []co
 // pollEvery is how often the file is looked at.
 const pollEvery = 2 * time.Second
 
-// run watches until ctx ends: the file by itself, and on SIGHUP.
-func (r *reloader) run(ctx context.Context) {
+// run watches until ctx ends: the file by itself, and when it is asked to.
+func (r *reloader) run(ctx context.Context, asked <-chan os.Signal) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGHUP)
-	defer signal.Stop(asked)
 	r.watch(ctx, tick.C, asked)
 }
 

@@ -264,6 +264,7 @@ func TestReloader_Asked(t *testing.T) {
 		w.watch(ctx, ticks, asked)
 	}()
 	asked <- os.Interrupt // nothing changed: stopped links are started again all the same
+	ticks <- time.Time{}  // it has been dealt with
 	w.write(with(reloadBase, "log: {level: debug}"))
 	asked <- os.Interrupt // at once, without a second look
 	ticks <- time.Time{}

@@ -42,6 +42,11 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, set *settings, once bool) error {
+	asked := make(chan os.Signal, 1)
+	if !once {
+		signal.Notify(asked, syscall.SIGHUP) // before anything takes time: without it the signal would end the process
+		defer signal.Stop(asked)
+	}
 	show := newProgress(a.stderr)
 	log, level := newLeveledLogger(show.logWriter(), set.first.Log)
 	n, err := newNode(set, log, level)
@@ -51,7 +56,7 @@ func (a *app) serve(ctx context.Context, set *settings, once bool) error {
 	log.Info("lockstep starts", "version", buildVersion(), "owner", n.home.ID, "links", len(set.first.Links))
 	hard, cancel := secondSignal(ctx)
 	defer cancel()
-	err = n.run(ctx, hard, once, show)
+	err = n.run(ctx, hard, asked, once, show)
 	err = errors.Join(err, n.close())
 	switch {
 	case err == nil:
