@@ -40,10 +40,8 @@ type Options struct {
 	TakeOver bool // claim the link at once, whoever owns it
 	Wait     bool // stand by while another instance owns the link
 
-	Start           Start
 	ReadUncommitted bool
-	PauseOnGap      bool
-	BytesPerSecond  int64
+	Tuning          Tuning // to begin with; see Tune
 	Rack            string
 	Logger          *slog.Logger
 	Now             func() time.Time
@@ -63,7 +61,8 @@ type Manager struct {
 	budget *Budget
 
 	metrics        *Metrics
-	limiter        *rate.Limiter // nil: no limit
+	limiter        *rate.Limiter
+	tuned          atomic.Pointer[Tuning]
 	producerExpiry time.Duration
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
@@ -134,9 +133,8 @@ func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Man
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
-	if opt.BytesPerSecond > 0 {
-		m.limiter = rate.NewLimiter(rate.Limit(opt.BytesPerSecond), int(opt.BytesPerSecond))
-	}
+	m.limiter = rate.NewLimiter(rate.Inf, 0)
+	m.Tune(opt.Tuning)
 	return m
 }
 
@@ -298,17 +296,6 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// limit holds the reader back so that a link stays under its bytes per second.
-func (m *Manager) limit(ctx context.Context, n int64) {
-	for m.limiter != nil && n > 0 {
-		part := min(n, int64(m.limiter.Burst()))
-		if m.limiter.WaitN(ctx, int(part)) != nil {
-			return
-		}
-		n -= part
 	}
 }
 
