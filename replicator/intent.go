@@ -89,7 +89,8 @@ func (l *lane) reenterLocked() {
 	if l.ident.DstTopic != l.offered.DstTopic {
 		l.unwantLocked()
 	}
-	l.ident, l.entering, l.endedWell, l.leave, l.draining = l.offered, true, false, nil, false
+	l.joinsLocked(l.offered)
+	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, false
 	l.fault, l.attempts = time.Time{}, 0
 	l.wantLocked()
 	l.setLocked(model.StateOpening, model.ReasonNone, "", l.m.now())

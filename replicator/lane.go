@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -87,6 +88,8 @@ type place struct {
 type lane struct {
 	m  *Manager
 	id model.Lane
+	// topics is ident for those who do not hold mu.
+	topics atomic.Pointer[model.Identity]
 
 	mu       sync.Mutex // guards everything below; never held across I/O
 	ident    model.Identity
@@ -171,16 +174,25 @@ type lane struct {
 }
 
 func newLane(m *Manager, a Assignment, now time.Time) *lane {
-	return &lane{m: m, id: a.Lane, ident: a.Identity, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
+	l := &lane{m: m, id: a.Lane, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
 		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1}
+	l.joinsLocked(a.Identity)
+	return l
+}
+
+// joinsLocked sets which topics the lane works with. It changes only while nothing of the lane is under way.
+func (l *lane) joinsLocked(ident model.Identity) {
+	l.ident = ident
+	l.topics.Store(&ident)
 }
 
 func (l *lane) srcPart() kafka.Part {
-	return kafka.Part{Topic: l.id.Topic, ID: l.ident.Src, Partition: l.id.Partition}
+	return kafka.Part{Topic: l.id.Topic, ID: l.topics.Load().Src, Partition: l.id.Partition}
 }
 
 func (l *lane) dstPart() kafka.Part {
-	return kafka.Part{Topic: l.ident.DstTopic, ID: l.ident.Dst, Partition: l.id.Partition}
+	ident := l.topics.Load()
+	return kafka.Part{Topic: ident.DstTopic, ID: ident.Dst, Partition: l.id.Partition}
 }
 
 // position says what to fetch next. hold means that the lane is only left out for the moment, so the fetcher should
