@@ -22,6 +22,7 @@ type intent struct {
 	kind      model.OrderKind
 	reason    string
 	was       refusal // what the lane was stopped for
+	retried   bool    // it was not: it tried again and again
 	opening   uint64  // the lane's newest opening when it was ordered: a newer one has taken the order
 	to        int64   // skip: the source offset to go on at
 	behindGap bool    // retry: go on behind what the source has deleted

@@ -112,6 +112,7 @@ type lane struct {
 	wanted  bool           // leaders are looked for
 
 	opening   uint64
+	began     bool // this process made the opening: what is stored of it is ours to store
 	term      model.Term
 	entering  bool   // the opener has it, or will
 	atOpener  int    // how many groups at the opener it is in just now
@@ -306,6 +307,7 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	stopped := l.state == model.StateStopped
 	l.dropBuffersLocked()
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
+	l.began = true
 	l.cursor, l.saved, l.savedEnd = origin, origin, false
 	l.unsureTo, l.endedWell = origin.Count, false
 	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch}

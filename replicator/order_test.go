@@ -473,7 +473,12 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 	corruptAt(src, meta.Topics[topic].ID, 21)
 	r.produce(topic, 0, 9)
 	r.does(model.Order{Kind: model.OrderResume})
-	r.await(topic, 0, func(s model.LaneStatus) bool { return s.State == model.StateCopying })
+	kafkatest.Eventually(t, orderPatience, func() (bool, string) {
+		l := r.m.lane(r.id(topic, 0))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return !l.fault.IsZero(), "the lane reads without a fault"
+	})
 	ahead.Store(int64(time.Minute))
 	s := r.shows(topic, 0, model.StateRetrying)
 	if s.Reason != model.ReasonCorrupt {
