@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -595,5 +596,9 @@ func grow(t *testing.T, c kafkatest.Target, topic string, n int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kafkatest.Eventually(t, orderPatience, func() (bool, string) { // it tells clients a little later
+		ds, err := kadm.NewClient(c.Admin()).ListTopics(t.Context(), topic)
+		return err == nil && len(ds[topic].Partitions) == int(n), fmt.Sprint(len(ds[topic].Partitions), " partitions ", err)
+	})
 	kafkatest.AwaitLeaders(t, c, topic)
 }
