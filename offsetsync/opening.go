@@ -20,7 +20,8 @@ type Opening struct {
 	// in this term before. In the same term as the opening before, the count goes on.
 	Origin model.Cursor
 	Closed *Closed // how opening N-1 ended; nil for the first
-	// Anew says that nothing copied before answers any more: the lane is copied again from here.
+	// Anew says that nothing copied before answers any more: the lane is copied again from here, and its target log is to
+	// begin at the origin. Whoever takes the lane up deletes what stands below before it sends anything.
 	Anew bool
 }
 

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -87,6 +88,8 @@ type place struct {
 type lane struct {
 	m  *Manager
 	id model.Lane
+	// topics is ident for those who do not hold mu.
+	topics atomic.Pointer[model.Identity]
 
 	mu        sync.Mutex // guards everything below; never held across I/O
 	ident     model.Identity
@@ -111,6 +114,7 @@ type lane struct {
 	wanted  bool           // leaders are looked for
 
 	opening   uint64
+	began     bool // this process made the opening: what is stored of it is ours to store
 	term      model.Term
 	entering  bool   // the opener has it, or will
 	atOpener  int    // how many groups at the opener it is in just now
@@ -175,16 +179,25 @@ type lane struct {
 }
 
 func newLane(m *Manager, a Assignment, now time.Time) *lane {
-	return &lane{m: m, id: a.Lane, ident: a.Identity, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
+	l := &lane{m: m, id: a.Lane, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
 		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1, marker: -1}
+	l.joinsLocked(a.Identity)
+	return l
+}
+
+// joinsLocked sets which topics the lane works with. It changes only while nothing of the lane is under way.
+func (l *lane) joinsLocked(ident model.Identity) {
+	l.ident = ident
+	l.topics.Store(&ident)
 }
 
 func (l *lane) srcPart() kafka.Part {
-	return kafka.Part{Topic: l.id.Topic, ID: l.ident.Src, Partition: l.id.Partition}
+	return kafka.Part{Topic: l.id.Topic, ID: l.topics.Load().Src, Partition: l.id.Partition}
 }
 
 func (l *lane) dstPart() kafka.Part {
-	return kafka.Part{Topic: l.ident.DstTopic, ID: l.ident.Dst, Partition: l.id.Partition}
+	ident := l.topics.Load()
+	return kafka.Part{Topic: ident.DstTopic, ID: ident.Dst, Partition: l.id.Partition}
 }
 
 // position says what to fetch next. hold means that the lane is only left out for the moment, so the fetcher should
@@ -305,6 +318,7 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	stopped := l.state == model.StateStopped
 	l.dropBuffersLocked()
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
+	l.began = true
 	l.cursor, l.saved, l.savedEnd = origin, origin, false
 	l.unsealed = false
 	l.unsureTo, l.endedWell = origin.Count, false

@@ -211,6 +211,7 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { m.runRouter(ctx); return nil })
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
+	g.Go(func() error { every(ctx, lookEach, m.watchPaused); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.checkQ, m.checkAll); return nil })

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -470,10 +471,15 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corruptAt(src, meta.Topics[topic].ID, 21)
+	corruptBelow(src, meta.Topics[topic].ID, 28)
 	r.produce(topic, 0, 9)
 	r.does(model.Order{Kind: model.OrderResume})
-	r.await(topic, 0, func(s model.LaneStatus) bool { return s.State == model.StateCopying })
+	kafkatest.Eventually(t, orderPatience, func() (bool, string) {
+		l := r.m.lane(r.id(topic, 0))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return !l.fault.IsZero(), "the lane reads without a fault"
+	})
 	ahead.Store(int64(time.Minute))
 	s := r.shows(topic, 0, model.StateRetrying)
 	if s.Reason != model.ReasonCorrupt {
@@ -485,28 +491,33 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 	r.translates(topic, 0, map[int64]string{20: "20 exact", 21: "21 hole", 28: "21 exact", 29: "22 exact"})
 }
 
-// corruptAt lets a simulated source refuse to read at an offset.
-func corruptAt(c *kafkatest.Fake, id model.TopicID, off int64) {
+// corruptBelow lets a simulated source refuse every read of a topic until one begins at an offset. A read of a session
+// may not say again where it begins.
+func corruptBelow(c *kafkatest.Fake, id model.TopicID, good int64) {
+	var passed atomic.Bool
 	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		q := req.(*kmsg.FetchRequest)
+		q, _ := req.(*kmsg.FetchRequest)
 		for _, t := range q.Topics {
 			for _, p := range t.Partitions {
-				if t.TopicID == id && p.FetchOffset >= off && p.FetchOffset < off+7 {
-					return corruptAnswer(q, t, p), nil, true
+				if t.TopicID == id && p.FetchOffset >= good {
+					passed.Store(true)
 				}
 			}
 		}
-		return nil, nil, false
+		if passed.Load() {
+			return nil, nil, false
+		}
+		return corruptAnswer(q, id), nil, true
 	})
 }
 
-func corruptAnswer(q *kmsg.FetchRequest, t kmsg.FetchRequestTopic, p kmsg.FetchRequestTopicPartition) kmsg.Response {
-	resp := q.ResponseKind().(*kmsg.FetchResponse)
+func corruptAnswer(q *kmsg.FetchRequest, id model.TopicID) kmsg.Response {
+	resp, _ := q.ResponseKind().(*kmsg.FetchResponse)
 	rt := kmsg.NewFetchResponseTopic()
-	rt.Topic, rt.TopicID = t.Topic, t.TopicID
+	rt.TopicID = id
 	rp := kmsg.NewFetchResponseTopicPartition()
-	rp.Partition, rp.ErrorCode = p.Partition, kerr.CorruptMessage.Code
+	rp.ErrorCode = kerr.CorruptMessage.Code
 	rt.Partitions = append(rt.Partitions, rp)
 	resp.Topics = append(resp.Topics, rt)
 	return resp
@@ -585,5 +596,9 @@ func grow(t *testing.T, c kafkatest.Target, topic string, n int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kafkatest.Eventually(t, orderPatience, func() (bool, string) { // it tells clients a little later
+		ds, err := kadm.NewClient(c.Admin()).ListTopics(t.Context(), topic)
+		return err == nil && len(ds[topic].Partitions) == int(n), fmt.Sprint(len(ds[topic].Partitions), " partitions ", err)
+	})
 	kafkatest.AwaitLeaders(t, c, topic)
 }

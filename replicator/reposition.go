@@ -183,10 +183,13 @@ func (m *Manager) elsewhere(ctx context.Context, e *entry, at model.Cursor) bool
 		to = max(at.Src, e.from)
 	}
 	if to < at.Src && e.intent.was.reason != model.ReasonSourceTruncated {
-		was := e.intent.was
-		e.lane.answer(e.intent, errors.New(twice(to, at)))
-		e.lane.stop(was.reason, was.detail)
-		return false
+		it := e.intent
+		e.lane.answer(it, errors.New(twice(to, at)))
+		if !it.retried {
+			e.lane.stop(it.was.reason, it.was.detail)
+			return false
+		}
+		to = at.Src // it goes on trying where it stands
 	}
 	e.next.Origin.Src = to
 	return to == at.Src || m.enterLedger(ctx, e, skipped(e, at, to))

@@ -219,7 +219,7 @@ func (l *lane) turnLocked() {
 // clean end: the next start has nothing to seal.
 func (l *lane) endLocked() {
 	l.verdict = goOn
-	l.endedWell = l.opening > 0 && !l.unsureLocked() && l.planning == 0 && cleanReason(l.reason)
+	l.endedWell = l.began && !l.unsureLocked() && l.planning == 0 && cleanReason(l.reason)
 	l.dropBuffersLocked()
 }
 
