@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-var commandIn = regexp.MustCompile(`lockstep ((?:[a-z]+ ?)+)`)
+var commandIn = regexp.MustCompile(`lockstep ((?:[a-z]+(?: |$))+)`)
 
 // checkRemedy makes sure that what a stopped lane tells an operator to do can be done: something has to be told, and
 // each command in it exists.
