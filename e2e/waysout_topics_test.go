@@ -98,8 +98,8 @@ func threeLanes(t *testing.T, configs map[string]string) (s *service, src, dst *
 	t.Helper()
 	src, dst = pair(t)
 	lost, healthy = kafkatest.Topic(t, src, kafkatest.TopicOptions{Partitions: 3, Configs: configs}), kafkatest.Topic(t, src)
-	for p := range int32(3) {
-		kafkatest.Produce(t, src, lost, p, sequel()(1000))
+	for p := range uint64(3) {
+		kafkatest.Produce(t, src, lost, int32(p), keyed(1000, 10+p)) // with keys, for topics that are compacted
 	}
 	kafkatest.Produce(t, src, healthy, 0, sequel()(100))
 	s = newService(t, linkBetween(src, dst, []string{lost, healthy})).start()

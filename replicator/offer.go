@@ -107,6 +107,9 @@ func (l *lane) outlived(now model.Identity) {
 
 // Gone stops lanes whose topic does not exist any more, also lanes that only an earlier run copied: they are shown.
 func (m *Manager) Gone(lanes []model.Lane, why model.Reason) {
+	if why == model.ReasonSourceDeleted {
+		m.noteVanished(lanes)
+	}
 	for _, id := range lanes {
 		a := Assignment{Lane: id}
 		st, known := m.view.Lane(id)
