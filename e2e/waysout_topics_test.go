@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"lockstep/internal/kafkatest"
 )
 
@@ -66,6 +68,7 @@ func TestWayOut_SourceDeleted(t *testing.T) {
 	c := linkBetween(src, dst, nil)
 	c.links[0].include = []string{beginning(prefix)}
 	s := newService(t, c).start()
+	s.repeats = 8 // one line for each topic that vanishes
 	s.equal(src, dst, topics...)
 	was := logEnds(t, dst, topics[:5]...)
 	alarms := func() int { return strings.Count(s.now().log(), `msg="many source topics are gone"`) }
@@ -98,13 +101,22 @@ func threeLanes(t *testing.T, configs map[string]string) (s *service, src, dst *
 	t.Helper()
 	src, dst = pair(t)
 	lost, healthy = kafkatest.Topic(t, src, kafkatest.TopicOptions{Partitions: 3, Configs: configs}), kafkatest.Topic(t, src)
-	for p := range uint64(3) {
-		kafkatest.Produce(t, src, lost, int32(p), keyed(1000, 10+p)) // with keys, for topics that are compacted
+	for p := range int32(3) {
+		kafkatest.Produce(t, src, lost, p, withKeys(sequel()(1000))) // for topics that are compacted
 	}
 	kafkatest.Produce(t, src, healthy, 0, sequel()(100))
 	s = newService(t, linkBetween(src, dst, []string{lost, healthy})).start()
+	s.repeats = 6 // each lane is sealed and opened on its own
 	s.equal(src, dst, lost, healthy)
 	return s, src, dst, lost, healthy
+}
+
+// withKeys gives each record a key.
+func withKeys(rs []*kgo.Record) []*kgo.Record {
+	for i, r := range rs {
+		r.Key = fmt.Appendf(nil, "key-%d", i)
+	}
+	return rs
 }
 
 // What became of a target topic behind the link's back, and `lanes rebuild`: of one lane, then of all.
@@ -188,7 +200,7 @@ func TestWayOut_TargetLostCompacted(t *testing.T) {
 	kafkatest.Produce(t, dst, lost, 0, keyed(50, 1))
 	l := s.stopsFor(lost, 0, "target_lost")
 	args := adviceOn(t, l.Remedy, "lanes rebuild")
-	refused := s.command(slices.Concat(args, []string{"--yes"})...).want(t, 3).says(t, "compacted only", "delete the topic, then order this again")
+	refused := s.command(slices.Concat(args, []string{"--yes", "-o", "json"})...).want(t, 3).says(t, "compacted only", "delete the topic, then order this again")
 	if end := kafkatest.End(t, dst, lost, 0); end != 50 {
 		t.Errorf("a refused rebuild changed the target's end from 50 to %d: %s", end, refused)
 	}
