@@ -39,12 +39,26 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 		claim, _ := l.view.Claim()
 		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(l.view.Pauses())
 		a.State, a.Lanes, a.RPO = api.Summarize(lanes)
+		if s.Reason != model.ReasonNone {
+			a.State = heldState(s.Reason)
+		}
 		if a.Problems = problems(l.syncer.Topics(), time.Now()); len(a.Problems) > 0 && a.State == api.LinkStateCopying {
 			a.State = api.LinkStateDegraded
 		}
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+// heldState is the state of a link that is held as a whole, whatever its lanes are doing yet.
+func heldState(r model.Reason) string {
+	switch r {
+	case model.ReasonPaused:
+		return api.LinkStatePaused
+	case model.ReasonSuperseded:
+		return api.LinkStateNotOwned
+	}
+	return api.LinkStateStopped
 }
 
 func apiPauses(ps []model.Pause) (out []api.Pause) {

@@ -218,7 +218,17 @@ func (l *link) check(ctx context.Context) error {
 		return refused(fmt.Errorf("clusters %s and %s are one and the same cluster (%s): check their brokers, and what the brokers advertise",
 			l.cfg.Source, l.cfg.Target, src))
 	}
-	return nil
+	return errors.Join(supports(ctx, l.src, kafka.SourceNeeds()), supports(ctx, l.dst, kafka.TargetNeeds()))
+}
+
+// supports refuses a cluster with a broker that is too old, before anything of it is used.
+func supports(ctx context.Context, c *kafka.Cluster, needs []kafka.Need) error {
+	err := c.Supports(ctx, needs)
+	var old *kafka.UnsupportedBrokerError
+	if errors.As(err, &old) {
+		return refused(err)
+	}
+	return err
 }
 
 // Offer implements topicsync.Lanes.
