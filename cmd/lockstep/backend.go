@@ -184,6 +184,9 @@ func (b *nodeBackend) Ready(context.Context) error {
 			if w := l.waits.Load(); w != nil {
 				why = *w
 			}
+			if s := l.manager.Status(); s.Reason != model.ReasonNone {
+				why = s.Detail
+			}
 			waiting = append(waiting, fmt.Errorf("link %s is not open yet: %s", l.cfg.Name, why))
 		}
 	}

@@ -34,7 +34,7 @@ type link struct {
 	waits    atomic.Pointer[string] // why it is not, as far as that is known
 }
 
-func (n *node) newLink(cfg config.Link) (*link, error) {
+func (n *node) newLink(cfg config.Link, how running) (*link, error) {
 	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), src: n.clusters[cfg.Source], dst: n.clusters[cfg.Target]}
 	l.state = statelog.New(l.dst, cfg.Name, statelog.Options{Logger: n.log})
 	l.view = offsetsync.NewView(l.state)
@@ -46,6 +46,7 @@ func (n *node) newLink(cfg config.Link) (*link, error) {
 		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
 		Budget: n.budget, Metrics: n.metrics, Start: start, ReadUncommitted: cfg.Isolation == "read_uncommitted",
 		Limits: l.limits, Remake: l.remake, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
+		TakeOver: how.takeOver, Wait: how.wait,
 	})
 	if err != nil {
 		return nil, err
