@@ -72,8 +72,8 @@ type orderForm struct {
 
 func orderForms() map[model.OrderKind]orderForm {
 	return map[model.OrderKind]orderForm{
-		model.OrderPause:   {wholeLink: true},
-		model.OrderResume:  {wholeLink: true},
+		model.OrderPause:   {wholeLink: true, topics: true},
+		model.OrderResume:  {wholeLink: true, topics: true},
 		model.OrderAccept:  {wholeLink: true, topics: true},
 		model.OrderRetry:   {lanes: true, all: true},
 		model.OrderRebuild: {lanes: true, all: true},

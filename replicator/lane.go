@@ -57,6 +57,8 @@ type outgoing struct {
 	raw      []byte
 	count    int64 // records of the term before this batch
 	n        int64
+	srcFrom  int64 // its records' source offsets: [srcFrom, srcTo)
+	srcTo    int64
 	srcEnd   int64 // the cursor's Src once this batch has landed
 	srcEpoch int32
 	maxTS    int64
@@ -148,6 +150,8 @@ type lane struct {
 	seqFault  int // sequence errors in a row
 	corrupt   int // checksum errors in a row at corruptAt
 	corruptAt int64
+	brokerErr int   // server errors in a row at corruptAt
+	singlyTo  int64 // records below this source offset are sent one by one: the target refused a batch for something in it
 	unsureTo  int64 // records below this count were sent without a clear answer, and may still land
 	endedWell bool  // stopped, and the cursor is exact
 	lastTS    int64

@@ -95,7 +95,8 @@ type Manager struct {
 	unrouted map[*lane]struct{} // may have something to send, and no leader
 	unled    map[*lane]*queue   // wait for a leader before they can be opened or repaired
 
-	around *neighbours
+	around    *neighbours
+	vanishing vanishing
 }
 
 const maxDecompressed = 1 << 30

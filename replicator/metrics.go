@@ -16,6 +16,7 @@ type Metrics struct {
 	foreign    *prometheus.CounterVec
 	throttle   *prometheus.CounterVec
 	lastSave   *prometheus.GaugeVec
+	sourceGone *prometheus.CounterVec
 }
 
 // NewMetrics registers the counters.
@@ -37,8 +38,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		lastSave: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_state_saved_timestamp_seconds", Help: "When cursors were last stored in the state topic.",
 		}, []string{"link"}),
+		sourceGone: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_source_topics_gone_total", Help: "Source topics that were copied and are gone; their copies stay.",
+		}, []string{"link"}),
 	}
-	reg.MustRegister(m.delay, m.gapRecords, m.foreign, m.throttle, m.lastSave)
+	reg.MustRegister(m.delay, m.gapRecords, m.foreign, m.throttle, m.lastSave, m.sourceGone)
 	return m
 }
 

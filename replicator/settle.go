@@ -95,7 +95,7 @@ func (l *lane) landLocked(o *outgoing, base int64) {
 	l.m.landed(o)
 	o.drop()
 	if l.cursor.Src > l.corruptAt {
-		l.corrupt = 0
+		l.corrupt, l.brokerErr = 0, 0
 	}
 	if l.open && (l.state != model.StateCopying || !l.fault.IsZero()) {
 		l.healthyLocked(l.m.now())
@@ -111,7 +111,8 @@ func (l *lane) judgeLocked(o *outgoing, base int64, err error) {
 	if l.verdict != goOn {
 		return
 	}
-	detail := fmt.Sprintf("batch of %d records at count %d (target offset %d): %v", o.n, o.count, l.cursor.Dst, err)
+	detail := fmt.Sprintf("batch of %d records, source offsets %d to %d, at count %d (target offset %d): %v",
+		o.n, o.srcFrom, o.srcTo-1, o.count, l.cursor.Dst, err)
 	switch {
 	case err == nil: // base below what is expected: the broker took it for a repetition of something else
 		l.verdict = reopen
@@ -134,7 +135,12 @@ func (l *lane) judgeClassLocked(o *outgoing, err error, detail string) {
 	if errors.Is(err, kerr.InvalidRecord) && l.limits.Compacted {
 		reason = model.ReasonMissingKey
 	}
-	if action == kafka.Stop {
+	switch {
+	case action == kafka.Stop && refusedForRecord(err) && o.n > 1, errors.Is(err, kerr.UnknownServerError) && l.chokesLocked(o):
+		l.singlyTo = o.srcTo
+		l.verdict = reopen
+		return
+	case action == kafka.Stop:
 		l.haltLocked(reason, detail)
 		return
 	}
@@ -147,6 +153,22 @@ func (l *lane) judgeClassLocked(o *outgoing, err error, detail string) {
 	if action == kafka.Refresh {
 		l.m.dstLeaders.Stale(l.dstPart(), -1)
 	}
+}
+
+// refusedForRecord reports whether a broker refuses a whole batch that way for a single one of its records. Sent one by one,
+// only that record is refused, and an operator who leaves it out leaves out no other.
+func refusedForRecord(err error) bool {
+	return errors.Is(err, kerr.InvalidTimestamp) || errors.Is(err, kerr.InvalidRecord)
+}
+
+// chokesLocked counts server errors at one position. A broker answers so when it cannot decompress a batch: one that it
+// chokes on again and again is decoded here, and stops the lane as corrupt if that cannot be done.
+func (l *lane) chokesLocked(o *outgoing) bool {
+	if l.corruptAt != l.cursor.Src {
+		l.corruptAt, l.corrupt, l.brokerErr = l.cursor.Src, 0, 0
+	}
+	l.brokerErr++
+	return l.brokerErr >= corruptTries && o.srcTo > l.singlyTo
 }
 
 // sequenceLocked answers a sequence error: first look at the headers, then a new term, then an operator.
@@ -176,8 +198,10 @@ func (l *lane) tooLargeLocked(o *outgoing, detail string) {
 const corruptTries = 3
 
 func (l *lane) corruptLocked(detail string) {
+	if l.corruptAt != l.cursor.Src {
+		l.corruptAt, l.corrupt, l.brokerErr = l.cursor.Src, 0, 0
+	}
 	l.corrupt++
-	l.corruptAt = l.cursor.Src
 	if l.corrupt >= corruptTries {
 		l.haltLocked(model.ReasonCorrupt, detail)
 		return

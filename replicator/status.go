@@ -38,8 +38,13 @@ func (m *Manager) Status() LinkStatus {
 		s.Remedy = model.Remedy(s.Reason, model.Lane{Link: m.opt.Link})
 	}
 	now := m.now()
+	held := m.holds()
 	for _, l := range m.all() {
-		s.Lanes = append(s.Lanes, l.status(now))
+		ls := l.status(now)
+		if p, ok := held.of(l.id.Topic); ok && ls.Reason == model.ReasonPaused {
+			ls.Remedy = resumes(p, l.id)
+		}
+		s.Lanes = append(s.Lanes, ls)
 		l.countForms(s.Batches)
 	}
 	slices.SortFunc(s.Lanes, func(a, b model.LaneStatus) int { return cmp.Or(a.Lane.Compare(b.Lane)) })

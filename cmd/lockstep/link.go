@@ -210,9 +210,21 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 			defer stop()
 			return l.copyOnce(until)
 		}
-		return l.keepTopics(until)
+		err := l.keepTopics(until)
+		if err != nil {
+			stop() // copying without anybody who watches the topics would look well, whatever became of them
+		}
+		return clusterChanged(err)
 	})
 	return g.Wait()
+}
+
+// clusterChanged gives the end of a link whose clusters are not those that it began with its exit code.
+func clusterChanged(err error) error {
+	if errors.Is(err, topicsync.ErrClusterChanged) {
+		return refused(fmt.Errorf("%w; the next start looks at both sides anew", err))
+	}
+	return err
 }
 
 // ownership gives a refusal to run its exit code.

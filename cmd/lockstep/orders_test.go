@@ -226,6 +226,8 @@ func TestOrders_AsTheyAreSent(t *testing.T) {
 		"lanes retry --link dr --all":              {{Kind: model.OrderRetry, All: true}},
 		"lanes rebuild dr:a/0 up:a/0 dr:a/1":       {{Kind: model.OrderRebuild, Lanes: []model.LaneRef{{Topic: "a"}, {Topic: "a", Partition: 1}}}, {Kind: model.OrderRebuild, Lanes: []model.LaneRef{{Topic: "a"}}}},
 		"lanes skip dr:orders/3 --to 17":           {{Kind: model.OrderSkip, Lanes: []model.LaneRef{{Topic: "orders", Partition: 3}}, To: 17}},
+		"topics pause dr:orders":                   {{Kind: model.OrderPause, Topics: []string{"orders"}}},
+		"topics resume dr:orders up:orders":        {{Kind: model.OrderResume, Topics: []string{"orders"}}, {Kind: model.OrderResume, Topics: []string{"orders"}}},
 		"topics accept dr:orders dr:b":             {{Kind: model.OrderAccept, Topics: []string{"orders", "b"}}},
 		"topics adopt dr:orders --from latest":     {{Kind: model.OrderAdopt, Topics: []string{"orders"}, From: "latest"}},
 		"topics adopt dr:orders --from earliest":   {{Kind: model.OrderAdopt, Topics: []string{"orders"}, From: "earliest"}},
