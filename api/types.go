@@ -20,16 +20,21 @@ type LinkStatus struct {
 
 // Link is one link's summary.
 type Link struct {
-	Name           string `json:"name"`
-	Source         string `json:"source"`
-	Target         string `json:"target"`
-	State          string `json:"state"` // a LinkState… word
-	SafeToFailOver Safety `json:"safe_to_fail_over"`
-	RPO            RPO    `json:"rpo"`
-	Owner          string `json:"owner"`
-	Term           uint64 `json:"term"`
-	Seal           string `json:"seal"` // "direct", "transaction", "none" or "unknown"
-	Lanes          Counts `json:"lanes"`
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Target string `json:"target"`
+	State  string `json:"state"` // a LinkState… word
+	// Reason, Detail, Remedy and Since tell what holds the link as a whole, where something does.
+	Reason         string    `json:"reason,omitempty"`
+	Detail         string    `json:"detail,omitempty"`
+	Remedy         string    `json:"remedy,omitempty"`
+	Since          time.Time `json:"since,omitzero"`
+	SafeToFailOver Safety    `json:"safe_to_fail_over"`
+	RPO            RPO       `json:"rpo"`
+	Owner          string    `json:"owner"`
+	Term           uint64    `json:"term"`
+	Seal           string    `json:"seal"` // "direct", "transaction", "none" or "unknown"
+	Lanes          Counts    `json:"lanes"`
 	// Problems are source topics that the link should copy and cannot. They may have no lanes that would show it.
 	Problems []TopicProblem `json:"problems,omitempty"`
 }

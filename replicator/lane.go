@@ -55,6 +55,8 @@ type outgoing struct {
 	raw      []byte
 	count    int64 // records of the term before this batch
 	n        int64
+	srcFrom  int64 // its first record's source offset, and srcLast the last one's
+	srcLast  int64
 	srcEnd   int64 // the cursor's Src once this batch has landed
 	srcEpoch int32
 	maxTS    int64
@@ -77,7 +79,8 @@ type place struct {
 	planSrc  int64 // source offset that the plan expects for the next record
 	count    int64 // number of the next record
 	srcEpoch int32
-	jumps    int // jumps handed out in this opening
+	jumps    int                // jumps handed out in this opening
+	epochs   []model.EpochStart // of all that was looked at; never changed in place
 }
 
 // lane is one partition's copy in this process. It is passive: loops call its methods, none of which does I/O.
@@ -112,13 +115,24 @@ type lane struct {
 	fetchNext  int64
 	fetchEpoch int32
 	fetchMax   int32
-	ranged     bool // an out-of-range answer is being looked into
+	ranged     bool      // an answer that the position does not hold is being looked into
+	forked     bool      // the source's log took another branch: nothing more of the old one is sent
+	srcFaults  int       // fetch errors in a row
+	gapPass    bool      // an operator let the lane pass its next gap
+	wanted     bool      // it was given to the opener before; else it is only shown
+	corruptSrc int       // of them, the source's word that its batch is damaged
+	heard      time.Time // when a fetch answer last had something for the lane
+	behind     time.Time // since when it is known to be behind all the same
+	lost       bool      // the fault is that nothing comes
+	stableAt   time.Time // when the source's stable end last moved, or had no more behind it
+	hanging    bool      // an open transaction holds the stable end, and the lane shows it
 	pauseUntil time.Time
 	pauseShort bool
 	in         []chunk
 	held       int64 // bytes of in, out and inflight
 	preparing  bool
 	at         place
+	inherited  []model.EpochStart // for the next opening
 
 	// send side
 	out       []*outgoing
@@ -206,7 +220,8 @@ func (l *lane) accept(c chunk) {
 		l.fetchMax = min(l.fetchMax*2, 1<<29) // the batch did not fit into the answer
 		return
 	}
-	l.fetchMax = laneFetch
+	l.fetchMax, l.heard = laneFetch, l.m.now()
+	l.srcFaults, l.corruptSrc = 0, 0
 	l.in = append(l.in, c)
 	l.held += int64(len(c.raw))
 	l.fetchNext = max(l.fetchNext, next)
@@ -218,12 +233,17 @@ func (l *lane) accept(c chunk) {
 func (l *lane) observe(start, stable, end int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.srcStart, l.srcEnd = start, end
-	if stable >= 0 {
-		l.srcStable = stable
-	} else {
-		l.srcStable = end
+	l.srcStart, l.srcEnd, l.heard = start, end, now
+	if stable < 0 {
+		stable = end
 	}
+	if stable != l.srcStable || stable >= end {
+		l.stableAt = now
+		if l.hanging {
+			l.healthyLocked(now)
+		}
+	}
+	l.srcStable = stable
 	l.points.add(l.readable(), now)
 	if l.atSource && l.open && l.verdict == goOn {
 		l.healthyLocked(now)
@@ -282,10 +302,12 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
 	l.cursor, l.saved, l.savedEnd = origin, origin, false
 	l.unsureTo, l.endedWell = origin.Count, false
-	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch}
+	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch, epochs: l.inherited}
+	l.inherited = nil
 	l.fetchNext, l.fetchEpoch = origin.Src, origin.SrcEpoch
 	l.durableJumps, l.landings = 0, nil
-	l.proven, l.open, l.verdict, l.ranged = false, true, goOn, false
+	l.proven, l.open, l.verdict, l.ranged, l.forked = false, true, goOn, false, false
+	l.heard = now
 	l.lastTS = 0
 	l.copied.sinceSave = 0
 	l.healthyLocked(now)
@@ -302,7 +324,7 @@ func (l *lane) leaving() bool {
 
 // healthyLocked ends a fault: the lane copies.
 func (l *lane) healthyLocked(now time.Time) {
-	l.fault, l.attempts, l.atSource = time.Time{}, 0, false
+	l.fault, l.attempts, l.atSource, l.lost, l.hanging = time.Time{}, 0, false, false, false
 	l.setLocked(model.StateCopying, model.ReasonNone, "", now)
 }
 
@@ -337,7 +359,7 @@ func (l *lane) overdueLocked(now time.Time) {
 func (l *lane) overdue(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fault.IsZero() && len(l.inflight) > 0 && now.Sub(l.sentAt) > retryingAfter {
+	if l.fault.IsZero() && len(l.inflight) > 0 && now.Sub(l.sentAt) > retryingAfter && l.throttledLocked(now) == "" {
 		l.fault = l.sentAt
 		l.why = refusal{reason: model.ReasonLeaderUnavailable, detail: "the target leader does not answer"}
 	}

@@ -59,6 +59,7 @@ type Manager struct {
 	metrics        *Metrics
 	limiter        *rate.Limiter // nil: no limit
 	producerExpiry time.Duration
+	fetchPatience  time.Duration
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
@@ -85,6 +86,7 @@ type Manager struct {
 	unled    map[*lane]*queue   // wait for a leader before they can be opened or repaired
 
 	around *neighbours
+	source replacement
 }
 
 const maxDecompressed = 1 << 30
@@ -104,7 +106,7 @@ func New(opt Options) (*Manager, error) {
 	log := opt.Logger.With("link", opt.Link)
 	m := &Manager{
 		opt: opt, log: log, now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
-		view: opt.View, store: offsetsync.NewStore(opt.Log, opt.View, opt.Process), producerExpiry: defaultExpiry,
+		view: opt.View, store: offsetsync.NewStore(opt.Log, opt.View, opt.Process), producerExpiry: defaultExpiry, fetchPatience: fetchPatience,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
 		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
@@ -114,6 +116,7 @@ func New(opt Options) (*Manager, error) {
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
+	m.source.changed = make(chan struct{})
 	if opt.BytesPerSecond > 0 {
 		m.limiter = rate.NewLimiter(rate.Limit(opt.BytesPerSecond), int(opt.BytesPerSecond))
 	}
@@ -187,6 +190,10 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { m.runRouter(ctx); return nil })
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
+	g.Go(func() error { every(ctx, quietEvery, m.watchQuiet); return nil })
+	if !m.opt.ReadUncommitted {
+		g.Go(func() error { every(ctx, txnEvery, m.watchTransactions); return nil })
+	}
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
 }
@@ -225,7 +232,7 @@ func (m *Manager) enterAll(lanes []*lane) {
 	for i, l := range lanes {
 		src[i], dst[i] = l.srcPart(), l.dstPart()
 		l.mu.Lock()
-		l.entering = true
+		l.entering, l.wanted = true, true
 		l.setLocked(model.StateOpening, model.ReasonNone, "", m.now())
 		l.mu.Unlock()
 	}

@@ -123,6 +123,9 @@ type entry struct {
 	state      offsetsync.LaneState
 	found      bool // the state topic knows the lane
 	next       offsetsync.Opening
+	orphans    *model.Gap // what the source lost and the target holds, by the ledger
+	orphaned   int64      // records of it
+	fork       fork
 }
 
 // enter opens a group of lanes of one target broker.
@@ -133,7 +136,7 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 	}
 	m.refit(ctx, entries)
 	var fresh, clean, dirty []*entry
-	for _, e := range m.unclaimed(ctx, m.targetEnds(ctx, entries)) {
+	for _, e := range m.unclaimed(ctx, m.rewindCheck(ctx, m.targetEnds(ctx, entries))) {
 		step, reason, detail := decide(e, m.opt.Owner)
 		switch step {
 		case stepFresh:
@@ -157,10 +160,12 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 
 // entries takes the lanes that still want to be opened. see tells that one was refused for its epoch.
 func (m *Manager) entries(lanes []*lane) (es []*entry, see bool) {
+	claim, _ := m.view.Claim()
+	above := claim.AcceptedTerm // what was copied before that may be of another source
 	for _, l := range lanes {
 		l.mu.Lock()
 		if l.entering && !l.draining && l.state != model.StateStopped {
-			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born})
+			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: max(l.termAbove, above), born: l.born})
 			see = see || l.seeStop
 		}
 		l.mu.Unlock()
@@ -241,7 +246,7 @@ func decide(e *entry, owner string) (step, model.Reason, string) {
 func continued(e *entry, at model.Cursor) offsetsync.Opening {
 	prev := e.state.Opening
 	return offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: prev.Term, Identity: e.ident,
-		Origin: at, Closed: &offsetsync.Closed{Cursor: at}}
+		Origin: at, Epochs: e.state.Epochs, Closed: &offsetsync.Closed{Cursor: at}}
 }
 
 // first gives lanes that were never copied their origin.
@@ -298,6 +303,8 @@ func (m *Manager) commit(ctx context.Context, es []*entry) {
 			m.later(e.lane, model.ReasonSuperseded, "another opening came first")
 			continue
 		}
+		m.reportCut(e)
+		e.lane.inherit(e.next.Epochs, e.next.Origin)
 		e.lane.begin(e.next.N, e.next.Term, e.next.Origin, m.now())
 	}
 }

@@ -51,15 +51,19 @@ func (m *Manager) own(ctx context.Context) error {
 		return err
 	}
 	held, found := m.view.Claim()
-	if found && held.SourceCluster != "" && held.SourceCluster != src {
-		return &OwnedError{Link: m.opt.Link, Owner: held.Owner, Why: fmt.Sprintf(
-			"it copied from cluster id %s, but %s is cluster id %s now: if the source was replaced on purpose, copy under another link name",
-			held.SourceCluster, m.opt.Source.Name(), src)}
+	other := found && otherSource(held, src)
+	if other {
+		// The link is ours to look after, but its claim names the old source until an operator accepts the new one.
+		m.replaced(otherSourceText(m.opt.Source.Name(), held, src))
+		src = held.SourceCluster
 	}
 	if !found || held.Owner != m.opt.Owner || held.Released {
 		if err := m.claim(ctx, held, found, src, dst); err != nil {
 			return err
 		}
+	}
+	if other {
+		m.showHeld()
 	}
 	close(m.owned)
 	return nil
@@ -71,7 +75,7 @@ func (m *Manager) claim(ctx context.Context, held offsetsync.Claim, found bool, 
 			return err
 		}
 	}
-	c := offsetsync.Claim{ID: uuid.NewString(), Prev: held.ID, Owner: m.opt.Owner, Link: m.opt.Link, SourceCluster: src, TargetCluster: dst, At: m.now()}
+	c := offsetsync.Claim{ID: uuid.NewString(), Prev: held.ID, Owner: m.opt.Owner, Link: m.opt.Link, SourceCluster: src, TargetCluster: dst, At: m.now(), AcceptedTerm: held.AcceptedTerm}
 	if err := m.store.PutClaim(ctx, c); err != nil {
 		return fmt.Errorf("claim link: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 type refusal struct {
 	reason model.Reason
 	detail string
+	final  bool // it was tried again often enough
 }
 
 // runPreparer checks, shapes and numbers what was fetched, one lane at a time. Several run side by side, so that one
@@ -121,11 +122,12 @@ func (w *shaper) shape() {
 		if w.refusal != nil {
 			return
 		}
+		w.at.epochs = model.AppendEpoch(w.at.epochs, h.LeaderEpoch, max(h.BaseOffset, w.at.src))
 		w.at.src, w.at.srcEpoch = h.Next(), h.LeaderEpoch
 	}
 	w.flushMerge()
 	if fault != nil && w.refusal == nil {
-		w.refuse(model.ReasonCorrupt, fmt.Sprintf("from source offset %d on: %v", w.at.src, fault))
+		w.refuse(model.ReasonCorrupt, fmt.Sprintf("from source offset %d on, and where the damage ends is not known: %v", w.at.src, fault))
 	}
 }
 
@@ -210,6 +212,7 @@ func (w *shaper) emit(raw []byte, runs []model.Run, h batch.Header, maxTS int64,
 		w.at.planSrc = r.Src + r.N
 		o.n += r.N
 	}
+	o.srcFrom, o.srcLast = runs[0].Src, w.at.planSrc-1
 	o.srcEnd, o.needPlan = w.at.planSrc, w.at.jumps
 	w.out = append(w.out, o)
 }

@@ -17,11 +17,19 @@ type LinkStatus struct {
 	Seal    term.Way // how this link seals; empty until it had to
 	Lanes   []model.LaneStatus
 	Batches map[string]int64 // by form
+	// Reason says why the whole link holds still, none if it does not; Detail what is known about it, Remedy the way out.
+	Reason         model.Reason
+	Detail, Remedy string
+	Since          time.Time
 }
 
 // Status returns the present state of the link and of all its lanes, in order.
 func (m *Manager) Status() LinkStatus {
 	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.sealWay(), Batches: make(map[string]int64)}
+	if r, _ := m.Replaced(); r != nil {
+		s.Reason, s.Detail, s.Since = model.ReasonSourceReplaced, r.Detail, r.Since
+		s.Remedy = model.Remedy(s.Reason, model.Lane{Link: m.opt.Link})
+	}
 	now := m.now()
 	for _, l := range m.all() {
 		s.Lanes = append(s.Lanes, l.status(now))
@@ -42,6 +50,11 @@ func (l *lane) status(now time.Time) model.LaneStatus {
 	}
 	if l.opening > 0 {
 		s.LagSeconds = l.points.behind(l.cursor.Src, now).Seconds()
+	}
+	if s.State == model.StateCopying && s.LagRecords() > 0 {
+		if detail := l.throttledLocked(now); detail != "" {
+			s.Reason, s.Detail, s.Remedy = model.ReasonThrottled, detail, model.Remedy(model.ReasonThrottled, l.id)
+		}
 	}
 	return s
 }

@@ -172,6 +172,15 @@ func (s *Syncer) Once(ctx context.Context) error {
 	}
 }
 
+// Reset forgets which clusters answered and what was seen of them, for a source that was replaced on purpose. No pass may
+// be under way.
+func (s *Syncer) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids = [len(s.ids)]string{}
+	clear(s.topics)
+}
+
 // sleep waits and returns false when ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)

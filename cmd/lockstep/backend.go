@@ -37,6 +37,9 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 			a.Seal = "unknown"
 		}
 		a.State, a.Lanes, a.RPO = api.Summarize(lanes)
+		if s.Reason != model.ReasonNone {
+			a.State, a.Reason, a.Detail, a.Remedy, a.Since = api.LinkStateStopped, string(s.Reason), s.Detail, s.Remedy, s.Since
+		}
 		if a.Problems = problems(l.syncer.Topics(), time.Now()); len(a.Problems) > 0 && a.State == api.LinkStateCopying {
 			a.State = api.LinkStateDegraded
 		}
