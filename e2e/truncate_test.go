@@ -106,6 +106,7 @@ func TestTruncate_SourceLosesWhatWasCopied(t *testing.T) {
 		"running": {func(*service) {}, 2},
 		"stopped": {func(s *service) { s.stop() }, 1},
 		"killed":  {func(s *service) { s.kill() }, 1},
+		"dying":   {func(s *service) { s.stop() }, 1}, // at each step of the way
 	} {
 		t.Run(name, func(t *testing.T) { truncated(t, src, dst, way.leave, way.rounds) })
 	}
@@ -130,10 +131,20 @@ func truncated(t *testing.T, src, dst *kafkatest.Cluster, leave func(*service), 
 			func() { kafkatest.Produce(t, src, topic, 0, some(60), kafkatest.ProduceOptions{BatchRecords: 7}) })
 		bs = append(bs, b)
 		orphans += 10
+		if strings.HasSuffix(t.Name(), "dying") {
+			for _, point := range []string{"before_cut", "before_seal", "before_orphans", "after_orphans", "before_open", "after_open"} {
+				s.launch("LOCKSTEP_FAILPOINT=" + point + ":1")
+				s.diesByItself(t, point)
+			}
+		}
 		if s.now().ended() {
 			s.start()
 		}
 		s.healed(src, dst, topic, bs)
+	}
+	if strings.HasSuffix(t.Name(), "dying") {
+		s.stop() // the figures are of the process that died behind the opening
+		return
 	}
 	if n := s.metric("lockstep_source_truncations_total", s.link()); n != float64(rounds) {
 		t.Errorf("lockstep_source_truncations_total is %v, want %d", n, rounds)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"lockstep/internal/model"
 	"lockstep/topicsync"
@@ -32,14 +33,16 @@ func (l *link) keepTopics(ctx context.Context) error {
 // syncUntil runs passes over the topics until ctx ends or changed is closed.
 func (l *link) syncUntil(ctx context.Context, changed <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer cancel()
-	go func() {
+	watching.Go(func() {
 		defer cancel()
 		select {
 		case <-changed:
 		case <-ctx.Done():
 		}
-	}()
+	})
 	err := l.syncer.Once(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, topicsync.ErrClusterChanged) {
 		l.log.Warn("not every topic is ready", "error", err)
