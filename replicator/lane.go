@@ -43,6 +43,7 @@ const (
 // chunk is one partition's share of a fetch answer.
 type chunk struct {
 	gen     uint32
+	from    int64 // the position that was asked for: what lies before it in its first batch is not wanted, or deleted
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer
