@@ -234,11 +234,12 @@ func (l *lane) accept(c chunk) {
 func (l *lane) observe(start, stable, end int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	nothingWaited := l.srcStable >= l.srcEnd
 	l.srcStart, l.srcEnd, l.heard = start, end, now
 	if stable < 0 {
 		stable = end
 	}
-	if stable != l.srcStable || stable >= end {
+	if stable != l.srcStable || stable >= end || nothingWaited {
 		l.stableAt = now
 		if l.hanging {
 			l.healthyLocked(now)
