@@ -64,6 +64,7 @@ type Manager struct {
 	limiter        *rate.Limiter
 	tuned          atomic.Pointer[Tuning]
 	producerExpiry time.Duration
+	fetchPatience  time.Duration
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
@@ -97,6 +98,7 @@ type Manager struct {
 
 	around    *neighbours
 	vanishing vanishing
+	source    replacement
 }
 
 const maxDecompressed = 1 << 30
@@ -124,7 +126,7 @@ func New(opt Options) (*Manager, error) {
 func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Manager {
 	m := &Manager{
 		opt: opt, log: opt.Logger.With("link", opt.Link), now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
-		view: opt.View, store: store, producerExpiry: defaultExpiry,
+		view: opt.View, store: store, producerExpiry: defaultExpiry, fetchPatience: fetchPatience,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
 		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(), checkQ: newQueue(),
@@ -134,6 +136,7 @@ func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Man
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
+	m.source.changed = make(chan struct{})
 	m.limiter = rate.NewLimiter(rate.Inf, 0)
 	m.Tune(opt.Tuning)
 	return m
@@ -213,6 +216,10 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
 	g.Go(func() error { every(ctx, lookEach, m.watchPaused); return nil })
+	g.Go(func() error { every(ctx, quietEvery, m.watchQuiet); return nil })
+	if !m.opt.ReadUncommitted {
+		g.Go(func() error { every(ctx, txnEvery, m.watchTransactions); return nil })
+	}
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.checkQ, m.checkAll); return nil })

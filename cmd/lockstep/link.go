@@ -208,7 +208,7 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		}
 		if once {
 			defer stop()
-			return l.copyOnce(until)
+			return l.copyOnceFrom(until)
 		}
 		err := l.keepTopics(until)
 		if err != nil {
@@ -242,14 +242,6 @@ func refusedState(err error) error {
 		return refused(err)
 	}
 	return err
-}
-
-func (l *link) keepTopics(ctx context.Context) error {
-	if err := l.syncer.Once(ctx); err != nil && ctx.Err() == nil {
-		l.log.Warn("not every topic is ready", "error", err)
-	}
-	l.ready.Store(true)
-	return l.syncer.Run(ctx)
 }
 
 // check makes sure that both sides answer and are two clusters.
