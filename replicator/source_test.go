@@ -107,7 +107,9 @@ func TestSource_UnknownTopicIDStallsNobodyElse(t *testing.T) {
 			if n := float64(polls.Load()-before) / time.Since(began).Seconds(); n > 10 {
 				t.Errorf("the source was asked %.0f times a second", n)
 			}
-			f.await(0, func(s model.LaneStatus) bool { return s.State == model.StateRetrying && s.Reason == model.ReasonLeaderUnavailable })
+			f.await(0, func(s model.LaneStatus) bool {
+				return s.State == model.StateRetrying && s.Reason == model.ReasonLeaderUnavailable
+			})
 		})
 	}
 }
