@@ -100,19 +100,19 @@ func TestTruncate_SourceLosesWhatWasCopied(t *testing.T) {
 	cs := kafkatest.StartAll(t, forgetful(), kafkatest.Options{HeapMB: 384})
 	src, dst := cs[0], cs[1]
 	for name, way := range map[string]struct {
-		leave  func(*service)
-		rounds int
+		leave func(*service)
+		grows []int // records that the new branch gets right away, at each truncation: more than were lost, or fewer
 	}{
-		"running": {func(*service) {}, 2},
-		"stopped": {func(s *service) { s.stop() }, 1},
-		"killed":  {func(s *service) { s.kill() }, 1},
-		"dying":   {func(s *service) { s.stop() }, 1}, // at each step of the way
+		"running": {func(*service) {}, []int{60, 3}},
+		"stopped": {func(s *service) { s.stop() }, []int{3}},
+		"killed":  {func(s *service) { s.kill() }, []int{60}},
+		"dying":   {func(s *service) { s.stop() }, []int{60}}, // at each step of the way
 	} {
-		t.Run(name, func(t *testing.T) { truncated(t, src, dst, way.leave, way.rounds) })
+		t.Run(name, func(t *testing.T) { truncated(t, src, dst, way.leave, way.grows) })
 	}
 }
 
-func truncated(t *testing.T, src, dst *kafkatest.Cluster, leave func(*service), rounds int) {
+func truncated(t *testing.T, src, dst *kafkatest.Cluster, leave func(*service), grows []int) {
 	topic := topicOn(t, src, 1, 2)
 	some := sequel()
 	kafkatest.Produce(t, src, topic, 0, some(90), kafkatest.ProduceOptions{BatchRecords: 30})
@@ -122,13 +122,13 @@ func truncated(t *testing.T, src, dst *kafkatest.Cluster, leave func(*service), 
 	s.equal(src, dst, topic)
 	var bs []branch
 	orphans := int64(0)
-	for range rounds {
+	for _, more := range grows {
 		b := branch{from: kafkatest.End(t, src, topic, 0)}
 		loseTail(t, src, topic,
 			func() { kafkatest.Produce(t, src, topic, 0, some(10), kafkatest.ProduceOptions{BatchRecords: 4}) },
 			func() { s.copied(src, topic); b.to = kafkatest.End(t, src, topic, 0) },
 			func() { leave(s) },
-			func() { kafkatest.Produce(t, src, topic, 0, some(60), kafkatest.ProduceOptions{BatchRecords: 7}) })
+			func() { kafkatest.Produce(t, src, topic, 0, some(more), kafkatest.ProduceOptions{BatchRecords: 7}) })
 		bs = append(bs, b)
 		orphans += 10
 		if strings.HasSuffix(t.Name(), "dying") {
@@ -142,6 +142,7 @@ func truncated(t *testing.T, src, dst *kafkatest.Cluster, leave func(*service), 
 		}
 		s.healed(src, dst, topic, bs)
 	}
+	rounds := len(grows)
 	if strings.HasSuffix(t.Name(), "dying") {
 		s.stop() // the figures are of the process that died behind the opening
 		return

@@ -125,6 +125,11 @@ func TestLane_BehindAndQuietIsStuck(t *testing.T) {
 	if l.state != model.StateCopying {
 		t.Errorf("after an answer the lane is %s", l.state)
 	}
+	pass(time.Hour)
+	l.fetch.held.Store(true)
+	if l.quiet(m.now()) {
+		t.Error("a lane whose fetcher waits for memory or its limit counts as quiet")
+	}
 }
 
 // The exact range of a damaged batch is told, so that it can be left out.

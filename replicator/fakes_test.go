@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -92,7 +93,9 @@ func (f *fakes) start() {
 			t.Errorf("the manager ended with %v", err)
 		}
 		unfollow()
-		<-followed
+		if err := <-followed; !errors.Is(err, context.Canceled) {
+			t.Errorf("following the state ended with %v", err)
+		}
 		log.Close()
 		src.Close()
 		dst.Close()

@@ -40,6 +40,7 @@ type fetcher struct {
 	wake    chan struct{}
 	session *kafka.Session
 	stale   atomic.Bool // client and session bring nothing any more
+	held    atomic.Bool // it waits for memory, or for the link's limit: nothing can come meanwhile
 
 	throttle throttle
 }
@@ -145,7 +146,9 @@ func (f *fetcher) rest(ctx context.Context, hold bool) {
 }
 
 func (f *fetcher) poll(ctx context.Context, lanes int, hold bool) (*kmsg.FetchResponse, error) {
+	f.held.Store(true)
 	room, ok := f.m.budget.room(ctx)
+	f.held.Store(false)
 	if !ok {
 		return nil, ctx.Err()
 	}
@@ -209,7 +212,9 @@ func (f *fetcher) answered(ctx context.Context, resp *kmsg.FetchResponse, gens m
 		}
 	}
 	f.m.throttled(sideSource, &f.throttle, resp.ThrottleMillis)
+	f.held.Store(true)
 	f.m.limit(ctx, size)
+	f.held.Store(false)
 }
 
 func (f *fetcher) deliver(w wanted, p *kmsg.FetchResponseTopicPartition, buf *buffer) {

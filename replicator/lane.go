@@ -421,13 +421,6 @@ func (l *lane) overdue(now time.Time) {
 // stalled reports whether the lane has been in trouble for so long that nobody should wait for it.
 func (l *lane) stalled() bool { return l.state == model.StateRetrying }
 
-// pause leaves the lane out of fetches for d; short means that others should not wait long meanwhile.
-func (l *lane) pause(d time.Duration, short bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pauseUntil, l.pauseShort = l.m.now().Add(d), short
-}
-
 // retryingAfter is how long a fault lasts before the lane is shown as retrying.
 const retryingAfter = 10 * time.Second
 

@@ -50,8 +50,12 @@ func (m *Manager) watchQuiet(ctx context.Context) {
 func (l *lane) quiet(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open && !l.draining && !l.ranged && !l.forked && l.verdict == goOn && l.refusal == nil && l.held < laneBuffer &&
-		(l.fault.IsZero() || l.lost) && !l.hanging && now.Sub(l.heard) >= quietAfter
+	asks := l.open && !l.draining && !l.ranged && !l.forked && l.verdict == goOn && l.refusal == nil && l.held < laneBuffer &&
+		l.fetch != nil && !l.fetch.held.Load() && l.throttledLocked(now) == ""
+	if !asks {
+		l.behind = time.Time{}
+	}
+	return asks && (l.fault.IsZero() || l.lost) && !l.hanging && now.Sub(l.heard) >= quietAfter
 }
 
 // stuck takes the source's end from elsewhere. It returns the lane's fetcher when the lane has been behind it for too long.
