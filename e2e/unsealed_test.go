@@ -12,13 +12,6 @@ import (
 	"lockstep/internal/kafkatest"
 )
 
-// threeNodes is a target that survives the loss of one broker.
-func threeNodes(t *testing.T) *kafkatest.Cluster {
-	t.Helper()
-	return kafkatest.Start(t, kafkatest.Options{Nodes: 3, HeapMB: 400,
-		Properties: map[string]string{"min.insync.replicas": "2", "default.replication.factor": "3"}})
-}
-
 // both makes a topic on both sides; o is for the target.
 func both(t *testing.T, src, dst kafkatest.Target, o kafkatest.TopicOptions) string {
 	t.Helper()
@@ -54,7 +47,7 @@ func refusesOld(t *testing.T, c kafkatest.Target, topic string, p int32, old raw
 func TestUnsealed_OnlyThatLane(t *testing.T) {
 	kafkatest.Long(t)
 	src, _ := pair(t)
-	dst := threeNodes(t)
+	dst := kafkatest.Start(t, threeNodes())
 	some := sequel()
 	single := both(t, src, dst, kafkatest.TopicOptions{Partitions: 3, Replicas: 1, Configs: map[string]string{"min.insync.replicas": "1"}})
 	strict := both(t, src, dst, kafkatest.TopicOptions{Replicas: 3, Configs: map[string]string{"min.insync.replicas": "3"}})
@@ -182,7 +175,7 @@ func usurped(t *testing.T, dst *kafkatest.Cluster, topic string, leader, other i
 func TestUnclean_LostMarkerIsWrittenAgain(t *testing.T) {
 	kafkatest.Long(t)
 	src, _ := pair(t)
-	dst := threeNodes(t)
+	dst := kafkatest.Start(t, threeNodes())
 	topic, leader, other := uncleanTopic(t, src, dst)
 	some := sequel()
 	kafkatest.Produce(t, src, topic, 0, some(50))
@@ -214,7 +207,7 @@ func TestUnclean_LostMarkerIsWrittenAgain(t *testing.T) {
 func TestUnclean_LostRecordsStopTheLane(t *testing.T) {
 	kafkatest.Long(t)
 	src, _ := pair(t)
-	dst := threeNodes(t)
+	dst := kafkatest.Start(t, threeNodes())
 	topic, leader, other := uncleanTopic(t, src, dst)
 	some := sequel()
 	kafkatest.Produce(t, src, topic, 0, some(50))

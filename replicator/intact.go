@@ -25,7 +25,7 @@ type held struct {
 
 // check looks by headers whether the log still holds it: the newest batch, or before there is one the marker. What
 // retention or compaction removed cannot be told, and counts as there.
-func (h held) check(ctx context.Context, c *kafka.Cluster, p kafka.Part, end int64) error {
+func (h held) check(ctx context.Context, c cluster, p kafka.Part, end int64) error {
 	if end < h.cursor.Dst {
 		return fmt.Errorf("%w: it ends at offset %d, the lane stands at %d", errGone, end, h.cursor.Dst)
 	}
@@ -68,16 +68,16 @@ func (m *Manager) whole(ctx context.Context, e *entry, tail offsetsync.Tailed, e
 	}
 	was, closed := held{tail.Cursor, e.state.Opening.Term, e.state.Cursor.Dst - 1}, e.state.Opening.Closed
 	if tail.Cursor.Count > 0 {
-		return was.check(ctx, m.opt.Target, e.part, end)
+		return was.check(ctx, m.dst, e.part, end)
 	}
 	if closed == nil {
 		return nil
 	}
-	if err := was.check(ctx, m.opt.Target, e.part, end); !errors.Is(err, errGone) {
+	if err := was.check(ctx, m.dst, e.part, end); !errors.Is(err, errGone) {
 		return err
 	}
 	ours := m.producers()
-	for h, err := range Headers(ctx, m.opt.Target, e.part, max(e.start, closed.Cursor.Dst), end) {
+	for h, err := range Headers(ctx, m.dst, e.part, max(e.start, closed.Cursor.Dst), end) {
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (m *Manager) checkAll(ctx context.Context, lanes []*lane) {
 	}
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ends := m.opt.Target.ListOffsets(ask, parts, kafka.AtEnd, false)
+	ends := m.dst.ListOffsets(ask, parts, kafka.AtEnd, false)
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readAtOnce)
 	for i, l := range lanes {
@@ -135,7 +135,7 @@ func (m *Manager) checkAll(ctx context.Context, lanes []*lane) {
 			defer func() { <-slots }()
 			err := ends[parts[i]].Err
 			if err == nil {
-				err = before[i].check(ctx, m.opt.Target, parts[i], ends[parts[i]].Offset)
+				err = before[i].check(ctx, m.dst, parts[i], ends[parts[i]].Offset)
 			}
 			m.checked(l, before[i], epochs[i], err)
 		})

@@ -43,6 +43,7 @@ const (
 // chunk is one partition's share of a fetch answer.
 type chunk struct {
 	gen     uint32
+	from    int64 // the asked offset: what its first batch holds below is not wanted
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer
@@ -64,7 +65,9 @@ type outgoing struct {
 	fetched  time.Time
 }
 
+// drop gives up the bytes: nobody may keep them beyond what the budget counts.
 func (o *outgoing) drop() {
+	o.raw = nil
 	if o.buf != nil {
 		o.buf.release()
 		o.buf = nil
@@ -101,9 +104,16 @@ type lane struct {
 	attempts  int       // of opening or repairing without success
 	gen       uint32    // moves when buffered batches are dropped; older chunks are void
 
+	// What operators want of it.
+	offered model.Identity // its topics, as they were offered last; ident is what it works with
+	intent  *intent        // what was ordered for its next opening
+	leave   *departure     // how it is to end
+	wanted  bool           // leaders are looked for
+
 	opening   uint64
 	term      model.Term
 	entering  bool   // the opener has it, or will
+	atOpener  int    // how many groups at the opener it is in just now
 	termAbove uint64 // the next opening needs a term above this one; 0: any
 	outgrown  int32  // a batch of so many bytes was refused: read the topic's limits before opening; 0: none was
 	marker    int64  // offset of the marker that began the term; -1: none
@@ -158,12 +168,14 @@ type lane struct {
 	idleAt                      int64 // the position at which a whole poll brought nothing
 	points                      lagPoints
 	foreignSeen                 bool
+	strange                     []stretch // target offsets that somebody else took, not looked into yet
+	inspecting                  bool
 	fetch                       *fetcher
 	replica                     int32 // a follower that the source's leader named for this rack; -1: none
 }
 
 func newLane(m *Manager, a Assignment, now time.Time) *lane {
-	return &lane{m: m, id: a.Lane, ident: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
+	return &lane{m: m, id: a.Lane, ident: a.Identity, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
 		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1, marker: -1}
 }
 
@@ -209,10 +221,13 @@ func (l *lane) accept(c chunk) {
 		return
 	}
 	l.fetchMax = laneFetch
+	if next <= l.fetchNext {
+		c.buf.release() // an answer of a former leader that came late; its epoch does not belong to the present position
+		return
+	}
 	l.in = append(l.in, c)
 	l.held += int64(len(c.raw))
-	l.fetchNext = max(l.fetchNext, next)
-	l.fetchEpoch = epoch
+	l.fetchNext, l.fetchEpoch = next, epoch
 	l.m.prepareQ.push(l)
 }
 
@@ -284,9 +299,10 @@ func (l *lane) stands(marker int64, dstEpoch int32) {
 	l.marker, l.dstEpoch = marker, dstEpoch
 }
 
-// begin starts copying at an opening's origin.
+// begin starts copying at an opening's origin. A lane that was stopped meanwhile stays so, with a clean end at the origin.
 func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now time.Time) {
 	l.mu.Lock()
+	stopped := l.state == model.StateStopped
 	l.dropBuffersLocked()
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
 	l.cursor, l.saved, l.savedEnd = origin, origin, false
@@ -298,6 +314,11 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	l.proven, l.open, l.verdict, l.ranged = false, true, goOn, false
 	l.lastTS = 0
 	l.copied.sinceSave = 0
+	if stopped {
+		l.open, l.endedWell = false, cleanReason(l.reason)
+		l.mu.Unlock()
+		return
+	}
 	l.healthyLocked(now)
 	l.mu.Unlock()
 	l.m.place(l)
@@ -313,6 +334,10 @@ func (l *lane) leaving() bool {
 // healthyLocked ends a fault: the lane copies.
 func (l *lane) healthyLocked(now time.Time) {
 	l.fault, l.attempts, l.atSource = time.Time{}, 0, false
+	if d := l.leave; d != nil {
+		l.setLocked(model.StateDraining, d.reason, d.detail, now)
+		return
+	}
 	l.setLocked(model.StateCopying, model.ReasonNone, "", now)
 }
 
@@ -339,7 +364,7 @@ func (l *lane) troubleLocked(r model.Reason, detail string, now time.Time) {
 
 // overdueLocked shows a fault that has lasted.
 func (l *lane) overdueLocked(now time.Time) {
-	if !l.fault.IsZero() && now.Sub(l.fault) >= retryingAfter && l.state != model.StateStopped {
+	if !l.fault.IsZero() && now.Sub(l.fault) >= retryingAfter && l.state != model.StateStopped && !l.releasedLocked() {
 		l.setLocked(model.StateRetrying, l.why.reason, l.why.detail, now)
 	}
 }
@@ -382,7 +407,7 @@ func (l *lane) sourceTrouble(r model.Reason, detail string) {
 func (l *lane) trouble(r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != model.StateStopped {
+	if l.state != model.StateStopped && !l.releasedLocked() {
 		l.troubleLocked(r, detail, l.m.now())
 	}
 }
@@ -397,6 +422,7 @@ func (l *lane) stop(r model.Reason, detail string) {
 
 func (l *lane) stopLocked(r model.Reason, detail string) {
 	l.open = false
+	l.answerLocked(l.intent, stopError(r, detail))
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
 	l.entering = false
 	if len(l.inflight) > 0 {

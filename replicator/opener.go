@@ -91,7 +91,7 @@ func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 func (m *Manager) later(l *lane, r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == model.StateStopped || l.draining {
+	if l.state == model.StateStopped || l.draining && l.verdict != mending {
 		return
 	}
 	l.attempts++
@@ -131,6 +131,9 @@ type entry struct {
 	term       model.Term // that the lane goes on in, once its older one has ended
 	marker     int64      // offset of the marker that ended it; -1: none
 	dstEpoch   int32      // of the target leader that told the log's end, or that wrote the marker
+	intent     *intent    // what an operator ordered, if anything
+	ordered    bool       // its place is the ordered one, not the recovered one
+	from       int64      // the source offset that the intent has to be told: see intent.asks
 }
 
 // enter opens a group of lanes of one target broker.
@@ -139,19 +142,21 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 		return
 	}
 	entries, see := m.entries(lanes)
+	defer leaveOpener(entries)
 	if see && !m.stillOurs(ctx, entries) {
 		return
 	}
 	m.refit(ctx, entries)
 	var fresh, clean, dirty []*entry
-	for _, e := range m.unclaimed(ctx, m.targetEnds(ctx, entries)) {
+	for _, e := range m.emptied(ctx, m.asked(ctx, m.unclaimed(ctx, m.targetEnds(ctx, entries)))) {
 		step, reason, detail := decide(e, m.opt.Owner)
 		switch step {
 		case stepFresh:
 			fresh = append(fresh, e)
 		case stepClean:
 			clean = append(clean, e)
-		case stepRecover:
+		case stepRecover, stepOrdered:
+			e.ordered = step == stepOrdered
 			e.lane.needsSeal()
 			dirty = append(dirty, e)
 		case stepStop:
@@ -161,7 +166,9 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 	ready := m.first(ctx, fresh)
 	for _, e := range clean {
 		e.next = continued(e, e.state.Cursor)
-		ready = append(ready, e)
+		if m.moved(ctx, e) {
+			ready = append(ready, e)
+		}
 	}
 	m.commit(ctx, ready)
 	m.commit(ctx, m.recover(ctx, dirty))
@@ -172,7 +179,8 @@ func (m *Manager) entries(lanes []*lane) (es []*entry, see bool) {
 	for _, l := range lanes {
 		l.mu.Lock()
 		if l.entering && !l.draining && l.state != model.StateStopped {
-			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born, marker: -1})
+			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born, intent: l.intent, marker: -1})
+			l.atOpener++
 			see = see || l.seeStop
 		}
 		l.mu.Unlock()
@@ -192,8 +200,8 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ends := m.opt.Target.ListOffsets(ctx, parts, kafka.AtEnd, false)
-	starts := m.opt.Target.ListOffsets(ctx, parts, kafka.AtStart, false)
+	ends := m.dst.ListOffsets(ctx, parts, kafka.AtEnd, false)
+	starts := m.dst.ListOffsets(ctx, parts, kafka.AtStart, false)
 	var ok []*entry
 	for _, e := range es {
 		end, start := ends[e.part], starts[e.part]
@@ -224,11 +232,15 @@ const (
 	stepFresh   step = iota // never copied: from the link's start position
 	stepClean               // drained, and nothing happened since: same term
 	stepRecover             // seal, then read what landed
+	stepOrdered             // seal, then go on where an operator said
 	stepStop
 )
 
 // decide chooses how a lane enters, from its state on the target alone.
 func decide(e *entry, owner string) (step, model.Reason, string) {
+	if e.intent.repositions(e, owner) {
+		return stepOrdered, "", ""
+	}
 	if !e.found {
 		if e.start != e.end {
 			return stepStop, model.ReasonNotEmpty, fmt.Sprintf("target %s/%d holds offsets %d to %d and this link has no state for it",
@@ -246,12 +258,17 @@ func decide(e *entry, owner string) (step, model.Reason, string) {
 	case e.end < e.state.Cursor.Dst && markerLost(e):
 		return stepRecover, "", ""
 	case e.end < e.state.Cursor.Dst:
-		return stepStop, model.ReasonDiverged, fmt.Sprintf("target log ends at %d, the state says %d records were copied up to %d",
-			e.end, e.state.Cursor.Count, e.state.Cursor.Dst)
-	case e.state.Clean && e.end == e.state.Cursor.Dst && e.state.Opening.Term.N > e.above && e.state.Opening.Term.Owner == owner:
+		return stepStop, model.ReasonDiverged, fmt.Sprintf("target log ends at %d, the state says %d records were copied up to %d%s",
+			e.end, e.state.Cursor.Count, e.state.Cursor.Dst, leftOf(e.state, e.end))
+	case e.clean(owner):
 		return stepClean, "", ""
 	}
 	return stepRecover, "", ""
+}
+
+// clean reports whether the lane ended cleanly and nothing happened to its target log since.
+func (e *entry) clean(owner string) bool {
+	return e.state.Clean && e.end == e.state.Cursor.Dst && e.state.Opening.Term.N > e.above && e.state.Opening.Term.Owner == owner
 }
 
 // continued is the next opening of a lane in the term of the one before.
@@ -266,7 +283,7 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 	if len(es) == 0 {
 		return nil
 	}
-	t, err := m.terms.above(ctx, 0)
+	t, err := m.terms.forOpening(ctx, 0)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil
@@ -280,7 +297,7 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 			continue
 		}
 		e.next = offsetsync.Opening{Lane: e.lane.id, N: 1, Term: t, Identity: e.ident,
-			Origin: model.Cursor{Src: from.Offset, Dst: e.end, SrcEpoch: -1}}
+			Origin: model.Cursor{Src: from.Offset, Dst: e.end, Count: firstCount(), SrcEpoch: -1}}
 		ready = append(ready, e)
 	}
 	return ready
@@ -310,13 +327,18 @@ func (m *Manager) commit(ctx context.Context, es []*entry) {
 		m.laterAll(es, "store openings", err)
 		return
 	}
+	var begun []*entry
 	for i, e := range es {
 		if !won[i] {
 			m.later(e.lane, model.ReasonSuperseded, "another opening came first")
 			continue
 		}
+		begun = append(begun, e)
+	}
+	for _, e := range m.emptied(ctx, begun) {
 		e.lane.stands(e.marker, e.dstEpoch)
 		e.lane.begin(e.next.N, e.next.Term, e.next.Origin, m.now())
+		e.lane.answer(e.intent, nil)
 		m.watchLeaders([]*lane{e.lane})
 	}
 }

@@ -37,13 +37,13 @@ func (m *Manager) Owned() <-chan struct{} { return m.owned }
 // owner beats, nothing is written and no producer id asked for, unless Options.TakeOver says so. With Options.Wait it
 // stands by as long as that lasts.
 func (m *Manager) own(ctx context.Context) error {
-	src, err := m.opt.Source.ID(ctx)
+	src, err := m.src.ID(ctx)
 	if err != nil {
-		return fmt.Errorf("reach cluster %s: %w", m.opt.Source.Name(), err)
+		return fmt.Errorf("reach cluster %s: %w", m.src.Name(), err)
 	}
-	dst, err := m.opt.Target.ID(ctx)
+	dst, err := m.dst.ID(ctx)
 	if err != nil {
-		return fmt.Errorf("reach cluster %s: %w", m.opt.Target.Name(), err)
+		return fmt.Errorf("reach cluster %s: %w", m.dst.Name(), err)
 	}
 	ours := offsetsync.Claim{Owner: m.opt.Owner, Link: m.opt.Link, SourceCluster: src, TargetCluster: dst}
 	for {
@@ -71,7 +71,7 @@ func (m *Manager) tryOwn(ctx context.Context, ours offsetsync.Claim) (bool, erro
 	if found && held.SourceCluster != "" && held.SourceCluster != ours.SourceCluster {
 		return false, &OwnedError{Link: m.opt.Link, Owner: held.Owner, Why: fmt.Sprintf(
 			"it copied from cluster id %s, but %s is cluster id %s now: if the source was replaced on purpose, copy under another link name",
-			held.SourceCluster, m.opt.Source.Name(), ours.SourceCluster)}
+			held.SourceCluster, m.src.Name(), ours.SourceCluster)}
 	}
 	if found && !held.Released {
 		switch {
@@ -138,7 +138,7 @@ func (m *Manager) judge(ctx context.Context, held offsetsync.Claim) (gone bool, 
 			m.log.Warn("the owner is silent; taking the link over", "owner", held.Owner)
 			return true, nil
 		}
-		pauseFor(ctx, lookEvery)
+		m.pause(ctx, lookEvery)
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}

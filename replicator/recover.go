@@ -24,7 +24,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 	for _, e := range es {
 		above = max(above, e.above, e.state.Opening.Term.N)
 	}
-	t, err := m.terms.above(ctx, above)
+	t, err := m.terms.forOpening(ctx, above)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil
@@ -39,29 +39,40 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		m.laterAll(es, "read the state topic", err)
 		return nil
 	}
-	var (
-		ready []*entry
-		mu    sync.Mutex // guards ready
-		wg    sync.WaitGroup
-		slots = make(chan struct{}, readAtOnce)
-	)
+	var known []*entry
 	for _, e := range es {
-		out := sealed[e.part]
-		if !m.verdictOn(e, t, out) {
+		if !m.verdictOn(e, t, sealed[e.part]) {
+			continue
+		}
+		known = append(known, e)
+	}
+	joined := make([]bool, len(known))
+	atOnce(m.atOnce, len(known), func(i int) { joined[i] = m.joined(ctx, known[i], sealed[known[i].part]) })
+	var ready []*entry
+	for i, e := range known {
+		if joined[i] {
+			ready = append(ready, e)
+		}
+	}
+	return ready
+}
+
+// atOnce calls f for 0 … n-1, at most limit calls at a time. With a limit of 1 it calls them itself, in order.
+func atOnce(limit, n int, f func(int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, limit)
+	for i := range n {
+		if limit == 1 {
+			f(i)
 			continue
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if m.join(ctx, e, out) {
-				mu.Lock()
-				defer mu.Unlock()
-				ready = append(ready, e)
-			}
+			f(i)
 		})
 	}
 	wg.Wait()
-	return ready
 }
 
 // join reads what the old term appended up to its marker, and joins it with the plan: the lane's exact position.
@@ -72,16 +83,12 @@ func (m *Manager) join(ctx context.Context, e *entry, out term.Outcome) bool {
 		return false
 	}
 	e.state = st
-	end := out.Marker + 1
-	if !out.Sealed() { // nothing can: the next batch's higher epoch ends the older term
-		now := m.opt.Target.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
-		if now.Err != nil {
-			m.laterErr(e.lane, "ask the target leader for the log's end", now.Err)
-			return false
-		}
-		end = now.Offset
+	end, err := m.sealedEnd(ctx, e, out)
+	if err != nil {
+		m.laterErr(e.lane, "ask the target leader for the log's end", err)
+		return false
 	}
-	tail, err := landed(ctx, m.opt.Target, e.part, st, e.start, end, out.Was)
+	tail, err := landed(ctx, m.dst, e.part, st, e.start, end, out.Was)
 	if err != nil {
 		m.joinFailed(e, err)
 		return false
@@ -102,6 +109,16 @@ func (m *Manager) join(ctx context.Context, e *entry, out term.Outcome) bool {
 	return true
 }
 
+// sealedEnd is the target offset behind the marker, at or behind which nothing of an older term stands.
+func (m *Manager) sealedEnd(ctx context.Context, e *entry, out term.Outcome) (int64, error) {
+	if out.Err == nil {
+		return out.Marker + 1, nil
+	}
+	// No way to seal is allowed: the next batch's higher epoch ends the older term.
+	now := m.dst.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
+	return now.Offset, now.Err
+}
+
 func (m *Manager) joinFailed(e *entry, err error) {
 	switch {
 	case errors.Is(err, errLost):
@@ -119,7 +136,7 @@ func (m *Manager) sourceEpoch(ctx context.Context, e *entry, at model.Cursor) (i
 	if at.Src == e.state.Cursor.Src {
 		return e.state.Cursor.SrcEpoch, nil
 	}
-	h, ok, err := headerAt(ctx, m.opt.Source, e.lane.srcPart(), at.Src-1)
+	h, ok, err := headerAt(ctx, m.src, e.lane.srcPart(), at.Src-1)
 	if err != nil || !ok {
 		return -1, err
 	}
@@ -127,7 +144,7 @@ func (m *Manager) sourceEpoch(ctx context.Context, e *entry, at model.Cursor) (i
 }
 
 // headerAt returns the header of the batch that holds an offset, if the log still has it.
-func headerAt(ctx context.Context, c *kafka.Cluster, p kafka.Part, off int64) (batch.Header, bool, error) {
+func headerAt(ctx context.Context, c cluster, p kafka.Part, off int64) (batch.Header, bool, error) {
 	for h, err := range Headers(ctx, c, p, off, off+1) {
 		if errors.Is(err, kerr.OffsetOutOfRange) {
 			return h, false, nil

@@ -46,14 +46,14 @@ func (m *Manager) verdictOn(e *entry, t model.Term, out term.Outcome) bool {
 }
 
 // noSeal reports whether neither way to seal is allowed: nothing is unsealed then, since nothing is ever sealed.
-func (m *Manager) noSeal() bool { return m.sealer != nil && m.sealer.Way() == term.WayNone }
+func (m *Manager) noSeal() bool { return m.sealWay() == term.WayNone }
 
 // withoutSeal reports whether no marker can end the lane's older term on this link: neither way is allowed, or the term
 // is of a producer id that the coordinator forgot and direct markers are not allowed. There the next batch's higher
 // epoch ends it, and what the older term appends before that batch is found by its header (see between).
 func (m *Manager) withoutSeal(out term.Outcome) bool {
 	if errors.Is(out.Err, term.ErrOldID) {
-		return m.sealer.Way() != term.WayDirect
+		return m.sealWay() != term.WayDirect
 	}
 	return m.noSeal() && errors.Is(out.Err, term.ErrDenied)
 }

@@ -37,7 +37,7 @@ func TestHeir_IsAboveEveryKnownEpochOfTheOldID(t *testing.T) {
 func newEntering(t *testing.T, way term.Way) (*Manager, *entry) {
 	t.Helper()
 	m := newTestManager(t)
-	m.sealer = term.NewSealer(m.opt.Target, "dr", term.Options{Way: way})
+	m.way.Store(way)
 	l := newLane(m, Assignment{Lane: model.Lane{Link: "dr", Topic: "orders"}, Identity: model.Identity{DstTopic: "orders"}}, m.now())
 	l.entering, l.unsealed = true, true
 	l.setLocked(model.StateOpening, model.ReasonNone, "", m.now())
