@@ -81,7 +81,7 @@ type Manager struct {
 	fatal    chan error
 	owned    chan struct{} // closed once the link is ours
 	standby  atomic.Pointer[Standby]
-	pulse    *pulse
+	pulse    *pulse // while Run runs
 
 	offers sync.Mutex // held while lanes are taken up; who has made a pause durable and then holds it sees every lane
 
@@ -157,7 +157,7 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 	m.learnExpiry(ctx)
 	m.way.Store(m.storedWay())
 	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.sealWay()})
-	m.pulse.begin()
+	m.pulse = newPulse()
 	g, work := errgroup.WithContext(m.work)
 	m.loops(work, g)
 	var cause error

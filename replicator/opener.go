@@ -288,7 +288,7 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 	if len(es) == 0 {
 		return nil
 	}
-	t, err := m.terms.above(ctx, 0)
+	t, err := m.terms.forOpening(ctx, 0)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil

@@ -24,7 +24,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 	for _, e := range es {
 		above = max(above, e.above, e.state.Opening.Term.N)
 	}
-	t, err := m.terms.above(ctx, above)
+	t, err := m.terms.forOpening(ctx, above)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil
