@@ -12,10 +12,15 @@ import (
 
 // LinkStatus is a link's present state.
 type LinkStatus struct {
-	Link    string
-	Owner   string
-	Term    uint64
-	Seal    term.Way // how this link seals; empty until it had to
+	Link  string
+	Owner string
+	Term  uint64
+	Seal  term.Way // how this link seals; empty until it had to
+	// Reason, Detail, Remedy and Since tell what holds the link as a whole, where something does.
+	Reason  model.Reason
+	Detail  string
+	Remedy  string
+	Since   time.Time
 	Lanes   []model.LaneStatus
 	Batches map[string]int64 // by form
 }
