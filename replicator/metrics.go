@@ -42,6 +42,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
+// Forget drops the series of a link that does not run any more.
+func (m *Metrics) Forget(link string) {
+	of := prometheus.Labels{"link": link}
+	m.delay.DeletePartialMatch(of)
+	m.gapRecords.DeletePartialMatch(of)
+	m.foreign.DeletePartialMatch(of)
+	m.throttle.DeletePartialMatch(of)
+	m.lastSave.DeletePartialMatch(of)
+}
+
 // landed counts an acknowledged batch.
 func (m *Manager) landed(o *outgoing) {
 	m.metrics.delay.WithLabelValues(m.opt.Link).Observe(m.now().Sub(o.fetched).Seconds())
@@ -56,9 +66,9 @@ func (m *Manager) throttled(cluster string, millis int32) {
 
 // Collector reads the lanes' figures when they are scraped, so that copying pays nothing for them.
 type Collector struct {
-	managers []*Manager
-	perLane  bool
-	descs    map[string]*prometheus.Desc
+	links   func() []LinkStatus
+	perLane bool
+	descs   map[string]*prometheus.Desc
 }
 
 // laneFigure is one per-lane metric.
@@ -83,10 +93,10 @@ func laneFigures() []laneFigure {
 	}
 }
 
-// NewCollector returns a collector over managers; perLane adds topic and partition labels, else figures are summed, or
+// NewCollector returns a collector over the links that there are when it is asked; perLane adds topic and partition labels, else figures are summed, or
 // the largest taken where a sum means nothing, by link.
-func NewCollector(perLane bool, managers ...*Manager) *Collector {
-	c := &Collector{managers: managers, perLane: perLane, descs: make(map[string]*prometheus.Desc)}
+func NewCollector(perLane bool, links func() []LinkStatus) *Collector {
+	c := &Collector{links: links, perLane: perLane, descs: make(map[string]*prometheus.Desc)}
 	labels := []string{"link"}
 	if perLane {
 		labels = append(labels, "topic", "partition")
@@ -95,6 +105,7 @@ func NewCollector(perLane bool, managers ...*Manager) *Collector {
 		c.descs[f.name] = prometheus.NewDesc(f.name, f.help, labels, nil)
 	}
 	c.descs[stateMetric] = prometheus.NewDesc(stateMetric, "Lanes by state.", []string{"link", "state", "reason"}, nil)
+	c.descs[unsealedMetric] = prometheus.NewDesc(unsealedMetric, "Lanes whose older term could not be ended yet.", []string{"link"}, nil)
 	c.descs[formMetric] = prometheus.NewDesc(formMetric, "Batches acknowledged, by the form they were sent in.", []string{"link", "form"}, nil)
 	return c
 }
@@ -102,6 +113,8 @@ func NewCollector(perLane bool, managers ...*Manager) *Collector {
 const (
 	stateMetric = "lockstep_lane_state"
 	formMetric  = "lockstep_batches_total"
+
+	unsealedMetric = "lockstep_lanes_unsealed"
 )
 
 // Describe implements prometheus.Collector.
@@ -113,8 +126,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	for _, m := range c.managers {
-		s := m.Status()
+	for _, s := range c.links() {
 		c.lanes(ch, s)
 		c.states(ch, s)
 		for form, n := range s.Batches {
@@ -129,9 +141,14 @@ func (c *Collector) states(ch chan<- prometheus.Metric, s LinkStatus) {
 		reason model.Reason
 	}
 	n := make(map[key]int)
+	unsealed := 0
 	for i := range s.Lanes {
 		n[key{s.Lanes[i].State, s.Lanes[i].Reason}]++
+		if s.Lanes[i].Reason == model.ReasonUnsealed {
+			unsealed++
+		}
 	}
+	ch <- prometheus.MustNewConstMetric(c.descs[unsealedMetric], prometheus.GaugeValue, float64(unsealed), s.Link)
 	for k, v := range n {
 		ch <- prometheus.MustNewConstMetric(c.descs[stateMetric], prometheus.GaugeValue, float64(v), s.Link, string(k.state), string(k.reason))
 	}

@@ -97,7 +97,7 @@ func TestOrder_SkipLeavesAHole(t *testing.T) {
 func TestOrder_RetryGoesOnBehindAGap(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, src, dst kafkatest.Target) {
-		r := newRig(t, src, dst, func(o *Options) { o.PauseOnGap = true })
+		r := newRig(t, src, dst, func(o *Options) { o.Tuning.PauseOnGap = true })
 		topic := r.topic(1, nil)
 		r.produce(topic, 0, 50)
 		r.offer(topic)

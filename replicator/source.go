@@ -82,7 +82,7 @@ func (m *Manager) resolveRange(ctx context.Context, l *lane, off int64) {
 // gap writes the lost range to the ledger and goes on behind it, or stops, as the link's on_gap says.
 func (m *Manager) gap(ctx context.Context, l *lane, from, to int64) {
 	detail := fmt.Sprintf("source offsets %d to %d were deleted before they were read", from, to-1)
-	if m.opt.PauseOnGap {
+	if m.tuning().PauseOnGap {
 		l.stop(model.ReasonGap, detail)
 		return
 	}
