@@ -138,3 +138,37 @@ func TestOrders_PauseOutlivesARestart(t *testing.T) {
 	}
 	s.stop()
 }
+
+// The process dies at each place where an order that rebuilds a lane could be cut short. The next run, or the same order
+// given again, makes good for it: nothing of what stood there is left, and everything is there once.
+func TestKill_InTheMiddleOfARebuild(t *testing.T) {
+	kafkatest.Long(t)
+	t.Parallel()
+	src, dst := pair(t)
+	topic := kafkatest.Topic(t, src)
+	some := sequel()
+	kafkatest.Produce(t, src, topic, 0, some(100))
+	s := newService(t, linkBetween(src, dst, []string{topic})).start()
+	s.equal(src, dst, topic)
+	s.stop()
+	for _, point := range []string{"after_take:1", "before_seal:1", "after_seal:1", "before_open:1", "after_open:1", "before_delete:1", "after_delete:1"} {
+		deleteTopic(t, dst, topic)
+		kafkatest.Topic(t, dst, kafkatest.TopicOptions{Name: topic})
+		kafkatest.Produce(t, dst, topic, 0, some(9)) // by somebody else
+		s.start("LOCKSTEP_FAILPOINT=" + point)
+		s.stopsAs(topic, 0, "target_lost")
+		rebuild := []string{"lanes", "rebuild", s.at(topic) + "/0", "--yes"}
+		if r := s.command(rebuild...); r.code == 0 {
+			t.Errorf("%s: the order is said to be done: %s", point, r)
+		}
+		s.diesByItself(t, point)
+		kafkatest.Produce(t, src, topic, 0, some(10))
+		s.start()
+		l := s.awaitLane(topic, 0, 30*time.Second, func(l api.LaneDetail) bool { return l.State == "copying" || l.State == "stopped" })
+		if l.State == "stopped" {
+			s.command(rebuild...).want(t, 0).says(t, "done")
+		}
+		s.equal(src, dst, topic)
+		s.stop()
+	}
+}
