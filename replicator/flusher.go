@@ -106,14 +106,7 @@ func (l *lane) drainedLocked() bool {
 // drain stops fetching and sending, waits for all answers, and stores clean ends. What ctx cuts short is not clean, and
 // will be sealed at the next start. It reports whether every open lane ended cleanly.
 func (m *Manager) drain(ctx context.Context) bool {
-	m.mu.Lock()
-	m.closing = true
-	m.mu.Unlock()
-	for _, l := range m.all() {
-		l.mu.Lock()
-		l.draining = true
-		l.mu.Unlock()
-	}
+	m.beginDrain()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !m.drained() {
@@ -126,6 +119,18 @@ func (m *Manager) drain(ctx context.Context) bool {
 	}
 	m.flush(ctx, true)
 	return true
+}
+
+// beginDrain takes no more lanes, and lets none send anything new.
+func (m *Manager) beginDrain() {
+	m.mu.Lock()
+	m.closing = true
+	m.mu.Unlock()
+	for _, l := range m.all() {
+		l.mu.Lock()
+		l.draining = true
+		l.mu.Unlock()
+	}
 }
 
 // drained reports whether nothing is under way any more: no opener at work, no lane with something unanswered.

@@ -57,7 +57,7 @@ func (m *Manager) look(ctx context.Context, l *lane, ranges []stretch) {
 // between counts other writers' records in ranges of the target log, which are in order.
 func (m *Manager) between(ctx context.Context, l *lane, ranges []stretch) (foreign int64, err error) {
 	rest := ranges
-	for h, err := range Headers(ctx, m.opt.Target, l.dstPart(), ranges[0].from, ranges[len(ranges)-1].to) {
+	for h, err := range Headers(ctx, m.dst, l.dstPart(), ranges[0].from, ranges[len(ranges)-1].to) {
 		if err != nil {
 			m.log.Debug("inspect target log", "lane", l.id.String(), "error", err)
 			for _, r := range rest {

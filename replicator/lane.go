@@ -43,6 +43,7 @@ const (
 // chunk is one partition's share of a fetch answer.
 type chunk struct {
 	gen     uint32
+	from    int64 // the asked offset: what its first batch holds below is not wanted
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer
@@ -64,7 +65,9 @@ type outgoing struct {
 	fetched  time.Time
 }
 
+// drop gives up the bytes: nobody may keep them beyond what the budget counts.
 func (o *outgoing) drop() {
+	o.raw = nil
 	if o.buf != nil {
 		o.buf.release()
 		o.buf = nil
@@ -214,10 +217,13 @@ func (l *lane) accept(c chunk) {
 		return
 	}
 	l.fetchMax = laneFetch
+	if next <= l.fetchNext {
+		c.buf.release() // an answer of a former leader that came late; its epoch does not belong to the present position
+		return
+	}
 	l.in = append(l.in, c)
 	l.held += int64(len(c.raw))
-	l.fetchNext = max(l.fetchNext, next)
-	l.fetchEpoch = epoch
+	l.fetchNext, l.fetchEpoch = next, epoch
 	l.m.prepareQ.push(l)
 }
 

@@ -46,13 +46,13 @@ type Options struct {
 
 // Manager runs the copy plane of one link.
 type Manager struct {
+	outside
 	opt    Options
 	log    *slog.Logger
 	now    func() time.Time
 	store  *offsetsync.Store
 	view   *offsetsync.View
 	codecs *batch.Codecs
-	sealer *term.Sealer // set once the link is ours: how it seals is stored
 	way    atomic.Value // term.Way of the newest seal; the sealer's own is not to be had while it works
 	terms  *terms
 	budget *Budget
@@ -64,10 +64,11 @@ type Manager struct {
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
-	prepareQ, planQ, openQ, repairQ *queue
-	flushNow                        chan struct{}
-	flushing                        chan struct{} // held while cursors are being stored
-	opening                         atomic.Int64  // groups of lanes that are being opened or repaired
+	prepareQ, openQ, repairQ *queue
+	planQs                   [statelog.Partitions]*queue
+	flushNow                 chan struct{}
+	flushing                 chan struct{} // held while cursors are being stored
+	opening                  atomic.Int64  // groups of lanes that are being opened or repaired
 
 	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
 	work     context.Context
@@ -106,13 +107,21 @@ func New(opt Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up codecs: %w", err)
 	}
-	log := opt.Logger.With("link", opt.Link)
+	m := newManager(opt, codecs, offsetsync.NewStore(opt.Log, opt.View, opt.Process))
+	m.src, m.dst, m.atOnce = opt.Source, opt.Target, readAtOnce
+	m.pause = pauseFor
+	m.run = func(task func(context.Context)) { m.tasks.Go(func() { task(m.work) }) }
+	return m, nil
+}
+
+// newManager returns a manager without an outside.
+func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Manager {
 	m := &Manager{
-		opt: opt, log: log, now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
-		view: opt.View, store: offsetsync.NewStore(opt.Log, opt.View, opt.Process), producerExpiry: defaultExpiry,
+		opt: opt, log: opt.Logger.With("link", opt.Link), now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
+		view: opt.View, store: store, producerExpiry: defaultExpiry,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
-		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
+		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
 		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool),
@@ -121,7 +130,7 @@ func New(opt Options) (*Manager, error) {
 	m.terms, m.around = newTerms(m), newNeighbours(m)
 	m.limiter = rate.NewLimiter(rate.Inf, 0)
 	m.Tune(opt.Tuning)
-	return m, nil
+	return m
 }
 
 // drainTime bounds how long a stop waits for answers.
@@ -186,7 +195,9 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error { m.runPreparer(ctx); return nil })
 	}
-	g.Go(func() error { m.runPlanner(ctx); return nil })
+	for _, q := range m.planQs {
+		g.Go(func() error { m.runPlanner(ctx, q); return nil })
+	}
 	g.Go(func() error { m.runFlusher(ctx); return nil })
 	g.Go(func() error { m.runRouter(ctx); return nil })
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
@@ -233,13 +244,13 @@ func (m *Manager) fail(err error) {
 
 // spawn runs a short task that ends with the manager.
 func (m *Manager) spawn(f func(context.Context)) {
-	m.tasks.Go(func() { f(m.work) })
+	m.run(f)
 }
 
 // after calls f once d has passed, unless the manager ends first.
 func (m *Manager) after(d time.Duration, f func()) {
 	m.spawn(func(ctx context.Context) {
-		pauseFor(ctx, d)
+		m.pause(ctx, d)
 		if ctx.Err() == nil {
 			f()
 		}
@@ -260,7 +271,7 @@ func (m *Manager) untilDone(ctx context.Context, what string, r model.Reason, la
 		for _, l := range lanes {
 			l.trouble(r, what+": "+err.Error())
 		}
-		b.wait(ctx)
+		m.pause(ctx, b.step())
 	}
 }
 

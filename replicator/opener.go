@@ -185,8 +185,8 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ends := m.opt.Target.ListOffsets(ctx, parts, kafka.AtEnd, false)
-	starts := m.opt.Target.ListOffsets(ctx, parts, kafka.AtStart, false)
+	ends := m.dst.ListOffsets(ctx, parts, kafka.AtEnd, false)
+	starts := m.dst.ListOffsets(ctx, parts, kafka.AtStart, false)
 	var ok []*entry
 	for _, e := range es {
 		end, start := ends[e.part], starts[e.part]
@@ -280,7 +280,7 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 			continue
 		}
 		e.next = offsetsync.Opening{Lane: e.lane.id, N: 1, Term: t, Identity: e.ident,
-			Origin: model.Cursor{Src: from.Offset, Dst: e.end, SrcEpoch: -1}}
+			Origin: model.Cursor{Src: from.Offset, Dst: e.end, Count: firstCount(), SrcEpoch: -1}}
 		ready = append(ready, e)
 	}
 	return ready

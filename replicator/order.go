@@ -247,7 +247,7 @@ func (m *Manager) give(ctx context.Context, o model.Order, l *lane, p picture) (
 	if err := m.rest(ctx, l, it.was); err != nil {
 		return nil, false, err
 	}
-	m.offers.Lock() // see pause
+	m.offers.Lock() // see hold
 	defer m.offers.Unlock()
 	if held, ok := m.holds().of(l.id.Topic); ok {
 		return nil, false, errors.New("it was " + pauseText(held))

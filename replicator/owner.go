@@ -36,13 +36,13 @@ func (m *Manager) Owned() <-chan struct{} { return m.owned }
 // own makes this lockstep cluster the link's owner, or returns an OwnedError. It looks before it claims: while another
 // owner beats, nothing is written and no producer id asked for.
 func (m *Manager) own(ctx context.Context) error {
-	src, err := m.opt.Source.ID(ctx)
+	src, err := m.src.ID(ctx)
 	if err != nil {
-		return fmt.Errorf("reach cluster %s: %w", m.opt.Source.Name(), err)
+		return fmt.Errorf("reach cluster %s: %w", m.src.Name(), err)
 	}
-	dst, err := m.opt.Target.ID(ctx)
+	dst, err := m.dst.ID(ctx)
 	if err != nil {
-		return fmt.Errorf("reach cluster %s: %w", m.opt.Target.Name(), err)
+		return fmt.Errorf("reach cluster %s: %w", m.dst.Name(), err)
 	}
 	if err := m.view.Barrier(ctx); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (m *Manager) own(ctx context.Context) error {
 	if found && held.SourceCluster != "" && held.SourceCluster != src {
 		return &OwnedError{Link: m.opt.Link, Owner: held.Owner, Why: fmt.Sprintf(
 			"it copied from cluster id %s, but %s is cluster id %s now: if the source was replaced on purpose, copy under another link name",
-			held.SourceCluster, m.opt.Source.Name(), src)}
+			held.SourceCluster, m.src.Name(), src)}
 	}
 	if !found || held.Owner != m.opt.Owner || held.Released {
 		if err := m.claim(ctx, held, found, src, dst); err != nil {
@@ -90,7 +90,7 @@ func (m *Manager) awaitSilence(ctx context.Context, held offsetsync.Claim) error
 	m.log.Info("another instance owns the link; looking whether it lives", "owner", held.Owner, "seconds", silentAfter.Seconds())
 	heard, _ := m.view.LastBeat()
 	for since := m.now(); m.now().Sub(since) < silentAfter; {
-		pauseFor(ctx, lookEvery)
+		m.pause(ctx, lookEvery)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

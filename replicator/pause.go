@@ -114,7 +114,7 @@ func (m *Manager) pauseOne(ctx context.Context, o model.Order, topic, subject st
 	}
 	var err error
 	if o.Kind == model.OrderPause {
-		err = m.pause(ctx, o, topic, held)
+		err = m.hold(ctx, o, topic, held)
 	} else {
 		err = m.resume(ctx, o, topic)
 	}
@@ -137,7 +137,7 @@ func (m *Manager) pausable(kind model.OrderKind, topic string) (lanes []*lane) {
 	return lanes
 }
 
-func (m *Manager) pause(ctx context.Context, o model.Order, topic string, held *model.Pause) error {
+func (m *Manager) hold(ctx context.Context, o model.Order, topic string, held *model.Pause) error {
 	if held == nil {
 		held = &model.Pause{ID: uuid.NewString(), Topic: topic, By: o.By, Reason: o.Reason, At: m.now()}
 		if err := m.store.PutPause(ctx, *held); err != nil {

@@ -98,7 +98,7 @@ func (m *Manager) lookAtLogs(ctx context.Context, ps []picture, o model.Order) {
 			dst = append(dst, ps[i].dstPart())
 		}
 	}
-	srcEnds, dstEnds := ends(ctx, m.opt.Source, src), ends(ctx, m.opt.Target, dst)
+	srcEnds, dstEnds := ends(ctx, m.src, src), ends(ctx, m.dst, dst)
 	var from map[kafka.Part]kafka.Offset
 	if o.Kind == model.OrderAdopt {
 		from = m.sourceOffsets(ctx, src, m.adoptFrom(o, false))
@@ -137,7 +137,7 @@ func (m *Manager) adoptFrom(o model.Order, born bool) int64 {
 }
 
 // ends asks leaders for both ends of logs.
-func ends(ctx context.Context, c *kafka.Cluster, parts []kafka.Part) map[kafka.Part]logEnds {
+func ends(ctx context.Context, c cluster, parts []kafka.Part) map[kafka.Part]logEnds {
 	out := make(map[kafka.Part]logEnds, len(parts))
 	if len(parts) == 0 {
 		return out

@@ -38,6 +38,7 @@ func (l *lane) prepareNext() bool {
 		return false
 	}
 	c := l.in[0]
+	l.in[0] = chunk{} // or its bytes, a whole fetch answer, would be kept for as long as the lane is idle
 	l.in = l.in[1:]
 	l.preparing = true
 	w := &shaper{lane: l, term: l.term, at: l.at, limits: l.m.limitsNow(l.limits), codecs: l.m.codecs, chunk: c}
@@ -69,7 +70,7 @@ func (l *lane) preparedLocked(w *shaper) {
 	l.at, l.refusal = w.at, w.refusal
 	if len(w.jumps) > 0 {
 		l.pendingJumps = append(l.pendingJumps, w.jumps...)
-		l.m.planQ.push(l)
+		l.m.planQ(l).push(l)
 	}
 	l.advanceLocked()
 	l.m.wakeSender(l)
@@ -109,6 +110,7 @@ type shaper struct {
 
 func (w *shaper) shape() {
 	aborted := batch.NewAborted(w.chunk.aborted)
+	w.at.src = max(w.at.src, w.chunk.from) // behind a lost range, whose last batch may still be served as a whole
 	var fault error
 	for h, b := range batch.SplitErr(w.chunk.raw, &fault) {
 		keep := aborted.Keep(h, b)

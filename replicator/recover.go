@@ -40,30 +40,41 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		m.laterAll(es, "read the state topic", err)
 		return nil
 	}
-	var (
-		ready []*entry
-		mu    sync.Mutex // guards ready
-		wg    sync.WaitGroup
-		slots = make(chan struct{}, readAtOnce)
-	)
+	var known []*entry
 	for _, e := range es {
-		out := sealed[e.part]
-		if out.Err != nil && !errors.Is(out.Err, term.ErrDenied) {
+		if out := sealed[e.part]; out.Err != nil && !errors.Is(out.Err, term.ErrDenied) {
 			m.laterErr(e.lane, "seal", out.Err)
+			continue
+		}
+		known = append(known, e)
+	}
+	joined := make([]bool, len(known))
+	atOnce(m.atOnce, len(known), func(i int) { joined[i] = m.joined(ctx, known[i], t, sealed[known[i].part]) })
+	var ready []*entry
+	for i, e := range known {
+		if joined[i] {
+			ready = append(ready, e)
+		}
+	}
+	return ready
+}
+
+// atOnce calls f for 0 … n-1, at most limit calls at a time. With a limit of 1 it calls them itself, in order.
+func atOnce(limit, n int, f func(int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, limit)
+	for i := range n {
+		if limit == 1 {
+			f(i)
 			continue
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if m.joined(ctx, e, t, out) {
-				mu.Lock()
-				defer mu.Unlock()
-				ready = append(ready, e)
-			}
+			f(i)
 		})
 	}
 	wg.Wait()
-	return ready
 }
 
 // join reads what the old term appended up to its marker, and joins it with the plan: the lane's exact position.
@@ -79,7 +90,7 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 		m.laterErr(e.lane, "ask the target leader for the log's end", err)
 		return false
 	}
-	tail, err := landed(ctx, m.opt.Target, e.part, st, e.start, end, out.Was)
+	tail, err := landed(ctx, m.dst, e.part, st, e.start, end, out.Was)
 	if err != nil {
 		m.joinFailed(e, err)
 		return false
@@ -106,7 +117,7 @@ func (m *Manager) sealedEnd(ctx context.Context, e *entry, out term.Outcome) (in
 		return out.Marker + 1, nil
 	}
 	// No way to seal is allowed: the next batch's higher epoch ends the older term.
-	now := m.opt.Target.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
+	now := m.dst.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
 	return now.Offset, now.Err
 }
 
@@ -127,7 +138,7 @@ func (m *Manager) sourceEpoch(ctx context.Context, e *entry, at model.Cursor) (i
 	if at.Src == e.state.Cursor.Src {
 		return e.state.Cursor.SrcEpoch, nil
 	}
-	h, ok, err := headerAt(ctx, m.opt.Source, e.lane.srcPart(), at.Src-1)
+	h, ok, err := headerAt(ctx, m.src, e.lane.srcPart(), at.Src-1)
 	if err != nil || !ok {
 		return -1, err
 	}
@@ -135,7 +146,7 @@ func (m *Manager) sourceEpoch(ctx context.Context, e *entry, at model.Cursor) (i
 }
 
 // headerAt returns the header of the batch that holds an offset, if the log still has it.
-func headerAt(ctx context.Context, c *kafka.Cluster, p kafka.Part, off int64) (batch.Header, bool, error) {
+func headerAt(ctx context.Context, c cluster, p kafka.Part, off int64) (batch.Header, bool, error) {
 	for h, err := range Headers(ctx, c, p, off, off+1) {
 		if errors.Is(err, kerr.OffsetOutOfRange) {
 			return h, false, nil

@@ -47,7 +47,7 @@ func (e *entry) srcPart() kafka.Part {
 // sourceOffsets asks for an offset of the source's logs as this link may read them; a time behind every record gives the
 // end.
 func (m *Manager) sourceOffsets(ctx context.Context, parts []kafka.Part, at int64) map[kafka.Part]kafka.Offset {
-	got := m.opt.Source.ListOffsets(ctx, parts, at, !m.opt.ReadUncommitted)
+	got := m.src.ListOffsets(ctx, parts, at, !m.opt.ReadUncommitted)
 	var behind []kafka.Part
 	for p, o := range got {
 		if o.Err == nil && o.Offset < 0 {
@@ -55,7 +55,7 @@ func (m *Manager) sourceOffsets(ctx context.Context, parts []kafka.Part, at int6
 		}
 	}
 	if len(behind) > 0 {
-		for p, o := range m.opt.Source.ListOffsets(ctx, behind, kafka.AtEnd, !m.opt.ReadUncommitted) {
+		for p, o := range m.src.ListOffsets(ctx, behind, kafka.AtEnd, !m.opt.ReadUncommitted) {
 			got[p] = o
 		}
 	}
@@ -163,7 +163,7 @@ func (m *Manager) closed(ctx context.Context, e *entry, end int64, was *kafka.Pr
 	if lostEnd(st, e.end) {
 		return offsetsync.Closed{Cursor: certain(st, e.end)}, nil
 	}
-	tail, err := landed(ctx, m.opt.Target, e.part, st, e.start, end, was)
+	tail, err := landed(ctx, m.dst, e.part, st, e.start, end, was)
 	if err == nil && e.intent.kind != model.OrderRebuild && e.intent.kind != model.OrderAccept {
 		err = m.match(ctx, e, tail)
 	}
@@ -224,7 +224,7 @@ func firstHeld(st offsetsync.LaneState, now model.Identity, dstStart int64) int6
 
 // holdsRecords reports whether a range of a target log holds anything but markers.
 func (m *Manager) holdsRecords(ctx context.Context, p kafka.Part, from, to int64) (bool, error) {
-	for h, err := range Headers(ctx, m.opt.Target, p, from, to) {
+	for h, err := range Headers(ctx, m.dst, p, from, to) {
 		if err != nil {
 			return false, err
 		}

@@ -144,7 +144,7 @@ type answer struct {
 func (s *sender) answered(r *round, resp kmsg.Response, err error) {
 	answers := make(map[partKey]answer, len(r.batches))
 	if pr, ok := resp.(*kmsg.ProduceResponse); ok && err == nil {
-		s.m.throttled(s.m.opt.Target.Name(), pr.ThrottleMillis)
+		s.m.throttled(s.m.dst.Name(), pr.ThrottleMillis)
 		collect(pr, answers)
 	}
 	lanes := make([]*lane, len(r.batches))

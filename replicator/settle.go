@@ -64,6 +64,7 @@ func (l *lane) old(ts int64) bool {
 func (l *lane) settle(o *outgoing, base int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.inflight[0] = nil
 	l.inflight = l.inflight[1:]
 	if err == nil && len(l.failed) == 0 && base >= l.cursor.Dst {
 		l.landLocked(o, base)

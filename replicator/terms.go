@@ -13,9 +13,15 @@ import (
 type terms struct {
 	m    *Manager
 	gate chan struct{} // one taker at a time
+	// ask asks the coordinator for the term behind last.
+	ask func(ctx context.Context, last model.Term) (model.Term, error)
 }
 
-func newTerms(m *Manager) *terms { return &terms{m: m, gate: make(chan struct{}, 1)} }
+func newTerms(m *Manager) *terms {
+	t := &terms{m: m, gate: make(chan struct{}, 1)}
+	t.ask = t.take
+	return t
+}
 
 // above returns the newest term of this owner if it is newer than n, else takes the next one and makes it durable
 // before it is used.
@@ -30,7 +36,7 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 	if last.Owner == t.m.opt.Owner && last.N > n {
 		return last, nil
 	}
-	next, err := t.take(ctx, last)
+	next, err := t.ask(ctx, last)
 	if err != nil {
 		return model.Term{}, err
 	}

@@ -212,14 +212,6 @@ func (s *Syncer) Topics() []TopicStatus {
 	return out
 }
 
-// Forget drops what was seen of a source topic, so that the next pass creates what is missing on the target and offers
-// the topic's lanes again: for an operator's "accept" or "rebuild".
-func (s *Syncer) Forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.topics, name)
-}
-
 // Remake has a source topic's target topic made again if it is gone, and made to grow if somebody else made it with too few
 // partitions; then all of the topic's lanes are offered. Without an order for it neither is done: what a lane had copied is
 // gone. It counts until the lanes have been offered: should the topic vanish once more, it is lost once more.

@@ -69,8 +69,8 @@ func (r *running) show() api.Link {
 		a.Problems = problems(r.link.syncer.Topics(), time.Now())
 	}
 	switch {
-	case r.failed():
-		a.State = api.LinkStateStopped
+	case s.Reason != model.ReasonNone:
+		a.State = heldState(s.Reason)
 	case len(a.Problems) > 0 && a.State == api.LinkStateCopying:
 		a.State = api.LinkStateDegraded
 	}
@@ -113,6 +113,17 @@ func stopReason(err error) model.Reason {
 		return reason
 	}
 	return model.ReasonRefused
+}
+
+// heldState is the state of a link that is held as a whole, whatever its lanes are doing yet.
+func heldState(r model.Reason) string {
+	switch r {
+	case model.ReasonPaused:
+		return api.LinkStatePaused
+	case model.ReasonSuperseded:
+		return api.LinkStateNotOwned
+	}
+	return api.LinkStateStopped
 }
 
 func apiPauses(ps []model.Pause) (out []api.Pause) {

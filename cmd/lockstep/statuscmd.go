@@ -143,7 +143,7 @@ func (a *app) troubles(ctx context.Context, b api.Backend, links []api.Link) err
 		if err != nil {
 			return err
 		}
-		a.laneTroubles(link.Name, lanes)
+		a.laneTroubles(link, lanes)
 	}
 	return nil
 }
@@ -159,11 +159,12 @@ func (a *app) linkTroubles(link api.Link) {
 	}
 }
 
-func (a *app) laneTroubles(link string, lanes []api.Lane) {
+// laneTroubles leaves out lanes that stand still for the link's own reason.
+func (a *app) laneTroubles(link api.Link, lanes []api.Lane) {
 	var order []string
 	byReason := make(map[string][]api.Lane)
 	for _, l := range lanes {
-		if l.Reason == "" {
+		if l.Reason == "" || l.Reason == link.Reason {
 			continue
 		}
 		if len(byReason[l.Reason]) == 0 {
@@ -182,7 +183,7 @@ func (a *app) laneTroubles(link string, lanes []api.Lane) {
 			a.remedy(l.Remedy)
 		}
 		if n := len(same) - len(shown); n > 0 {
-			fmt.Fprintf(a.stdout, "\n%s: %s more lanes: %s\n  lockstep lanes list --link %s --state %s\n", link, grouped(int64(n)), reason, link, reason)
+			fmt.Fprintf(a.stdout, "\n%s: %s more lanes: %s\n  lockstep lanes list --link %s --state %s\n", link.Name, grouped(int64(n)), reason, link.Name, reason)
 		}
 	}
 }
