@@ -88,19 +88,21 @@ type lane struct {
 	m  *Manager
 	id model.Lane
 
-	mu       sync.Mutex // guards everything below; never held across I/O
-	ident    model.Identity
-	limits   batch.Limits
-	born     bool
-	state    model.State
-	reason   model.Reason
-	detail   string
-	since    time.Time
-	fault    time.Time // since when attempts fail; zero while all is well
-	why      refusal   // what fails
-	atSource bool      // the fault is on the source's side: a good fetch answer ends it
-	attempts int       // of opening or repairing without success
-	gen      uint32    // moves when buffered batches are dropped; older chunks are void
+	mu        sync.Mutex // guards everything below; never held across I/O
+	ident     model.Identity
+	limits    batch.Limits
+	born      bool
+	state     model.State
+	reason    model.Reason
+	detail    string
+	since     time.Time
+	unsealed  bool      // an older term has to be ended before anything is written
+	sealKnown bool      // whether it is was looked up in the state
+	fault     time.Time // since when attempts fail; zero while all is well
+	why       refusal   // what fails
+	atSource  bool      // the fault is on the source's side: a good fetch answer ends it
+	attempts  int       // of opening or repairing without success
+	gen       uint32    // moves when buffered batches are dropped; older chunks are void
 
 	// What operators want of it.
 	offered model.Identity // its topics, as they were offered last; ident is what it works with
@@ -114,6 +116,8 @@ type lane struct {
 	atOpener  int    // how many groups at the opener it is in just now
 	termAbove uint64 // the next opening needs a term above this one; 0: any
 	outgrown  int32  // a batch of so many bytes was refused: read the topic's limits before opening; 0: none was
+	marker    int64  // offset of the marker that began the term; -1: none
+	dstEpoch  int32  // leader epoch up to which the target's log is known to hold what it should
 	seeStop   bool   // a batch was refused for its epoch: look for a stop or a newer owner before opening
 
 	// fetch side
@@ -172,7 +176,7 @@ type lane struct {
 
 func newLane(m *Manager, a Assignment, now time.Time) *lane {
 	return &lane{m: m, id: a.Lane, ident: a.Identity, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
-		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1}
+		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1, marker: -1}
 }
 
 func (l *lane) srcPart() kafka.Part {
@@ -288,6 +292,13 @@ func (l *lane) dropBuffersLocked() {
 	l.held, l.idleAt = 0, -1
 }
 
+// stands notes what the target's log holds at an opening.
+func (l *lane) stands(marker int64, dstEpoch int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.marker, l.dstEpoch = marker, dstEpoch
+}
+
 // begin starts copying at an opening's origin. A lane that was stopped meanwhile stays so, with a clean end at the origin.
 func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now time.Time) {
 	l.mu.Lock()
@@ -295,6 +306,7 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	l.dropBuffersLocked()
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
 	l.cursor, l.saved, l.savedEnd = origin, origin, false
+	l.unsealed = false
 	l.unsureTo, l.endedWell = origin.Count, false
 	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch}
 	l.fetchNext, l.fetchEpoch = origin.Src, origin.SrcEpoch
@@ -345,6 +357,7 @@ func (l *lane) troubleLocked(r model.Reason, detail string, now time.Time) {
 	if l.fault.IsZero() {
 		l.fault = now
 	}
+	r, detail = l.unsealedLocked(r, detail)
 	l.why = refusal{reason: r, detail: detail}
 	l.overdueLocked(now)
 }

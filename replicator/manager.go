@@ -37,6 +37,9 @@ type Options struct {
 	// an operator ordered it. Its lanes are offered afterwards. Optional.
 	Remake func(topic string)
 
+	TakeOver bool // claim the link at once, whoever owns it
+	Wait     bool // stand by while another instance owns the link
+
 	ReadUncommitted bool
 	Tuning          Tuning // to begin with; see Tune
 	Rack            string
@@ -60,15 +63,16 @@ type Manager struct {
 	metrics        *Metrics
 	limiter        *rate.Limiter
 	tuned          atomic.Pointer[Tuning]
+	keeps          atomic.Bool // the claim outlives Run
 	producerExpiry time.Duration
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
-	prepareQ, openQ, repairQ *queue
-	planQs                   [statelog.Partitions]*queue
-	flushNow                 chan struct{}
-	flushing                 chan struct{} // held while cursors are being stored
-	opening                  atomic.Int64  // groups of lanes that are being opened or repaired
+	prepareQ, openQ, repairQ, checkQ *queue
+	planQs                           [statelog.Partitions]*queue
+	flushNow                         chan struct{}
+	flushing                         chan struct{} // held while cursors are being stored
+	opening                          atomic.Int64  // groups of lanes that are being opened or repaired
 
 	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
 	work     context.Context
@@ -76,6 +80,8 @@ type Manager struct {
 	tasks    sync.WaitGroup
 	fatal    chan error
 	owned    chan struct{} // closed once the link is ours
+	standby  atomic.Pointer[Standby]
+	pulse    *pulse
 
 	offers sync.Mutex // held while lanes are taken up; who has made a pause durable and then holds it sees every lane
 
@@ -121,10 +127,10 @@ func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Man
 		view: opt.View, store: store, producerExpiry: defaultExpiry,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
-		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(),
+		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(), checkQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
-		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool),
+		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool), pulse: newPulse(),
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
@@ -148,6 +154,7 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 	m.learnExpiry(ctx)
 	m.way.Store(m.storedWay())
 	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.sealWay()})
+	m.pulse.begin()
 	g, work := errgroup.WithContext(m.work)
 	m.loops(work, g)
 	var cause error
@@ -192,6 +199,9 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return m.srcLeaders.Run(ctx) })
 	g.Go(func() error { return m.dstLeaders.Run(ctx) })
 	g.Go(func() error { return m.beat(ctx) })
+	g.Go(func() error { return m.guard(ctx) })
+	g.Go(func() error { m.runPulse(ctx); return nil })
+	g.Go(func() error { m.terms.keep(ctx); return nil })
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error { m.runPreparer(ctx); return nil })
 	}
@@ -204,6 +214,7 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
+	g.Go(func() error { m.runOpener(ctx, m.checkQ, m.checkAll); return nil })
 }
 
 // take returns the lane of an assignment and whether it was there before. While the manager drains there are no new ones.

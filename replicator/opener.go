@@ -81,6 +81,7 @@ func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 	}
 	m.sendMu.Unlock()
 	if !ok {
+		m.knowUnsealed(l)
 		l.trouble(model.ReasonLeaderUnavailable, "the target partition has no known leader")
 	}
 	return leader, ok
@@ -95,12 +96,16 @@ func (m *Manager) later(l *lane, r model.Reason, detail string) {
 	}
 	l.attempts++
 	l.troubleLocked(r, detail, m.now())
+	most := backoffMost
+	if l.why.reason == model.ReasonUnsealed {
+		most = sealMost
+	}
 	q := m.openQ
 	if l.verdict == mending {
 		q = m.repairQ
 	}
 	m.dstLeaders.Stale(l.dstPart(), -1)
-	m.after(waitFor(l.attempts), func() { q.push(l) })
+	m.after(waitFor(l.attempts, most), func() { q.push(l) })
 }
 
 func (m *Manager) laterErr(l *lane, what string, err error) {
@@ -123,13 +128,19 @@ type entry struct {
 	state      offsetsync.LaneState
 	found      bool // the state topic knows the lane
 	next       offsetsync.Opening
-	intent     *intent // what an operator ordered, if anything
-	ordered    bool    // its place is the ordered one, not the recovered one
-	from       int64   // the source offset that the intent has to be told: see intent.asks
+	intent     *intent    // what an operator ordered, if anything
+	ordered    bool       // its place is the ordered one, not the recovered one
+	from       int64      // the source offset that the intent has to be told: see intent.asks
+	term       model.Term // that the lane goes on in, once its older one has ended
+	marker     int64      // offset of the marker that ended it; -1: none
+	dstEpoch   int32      // of the target leader that told the log's end, or that wrote the marker
 }
 
 // enter opens a group of lanes of one target broker.
 func (m *Manager) enter(ctx context.Context, lanes []*lane) {
+	if !m.pulse.await(ctx) {
+		return
+	}
 	entries, see := m.entries(lanes)
 	defer leaveOpener(entries)
 	if see && !m.stillOurs(ctx, entries) {
@@ -145,6 +156,7 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 		case stepClean:
 			clean = append(clean, e)
 		case stepRecover, stepOrdered:
+			e.lane.needsSeal()
 			e.ordered = step == stepOrdered
 			dirty = append(dirty, e)
 		case stepStop:
@@ -167,7 +179,7 @@ func (m *Manager) entries(lanes []*lane) (es []*entry, see bool) {
 	for _, l := range lanes {
 		l.mu.Lock()
 		if l.entering && !l.draining && l.state != model.StateStopped {
-			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born, intent: l.intent})
+			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born, intent: l.intent, marker: -1})
 			l.atOpener++
 			see = see || l.seeStop
 		}
@@ -182,6 +194,9 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 	parts := make([]kafka.Part, len(es))
 	for i, e := range es {
 		parts[i] = e.part
+		if leader, ok := m.dstLeaders.Lookup(e.part); ok {
+			e.dstEpoch = leader.Epoch
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -240,6 +255,8 @@ func decide(e *entry, owner string) (step, model.Reason, string) {
 	case was.DstTopic != e.ident.DstTopic || was.Dst != e.ident.Dst && !was.Dst.IsZero() && !e.ident.Dst.IsZero():
 		return stepStop, model.ReasonTargetLost, fmt.Sprintf("target topic is %s with id %s, copied to was %s with id %s",
 			e.ident.DstTopic, e.ident.Dst, was.DstTopic, was.Dst)
+	case e.end < e.state.Cursor.Dst && markerLost(e):
+		return stepRecover, "", ""
 	case e.end < e.state.Cursor.Dst:
 		return stepStop, model.ReasonDiverged, fmt.Sprintf("target log ends at %d, the state says %d records were copied up to %d%s",
 			e.end, e.state.Cursor.Count, e.state.Cursor.Dst, leftOf(e.state, e.end))
@@ -319,7 +336,9 @@ func (m *Manager) commit(ctx context.Context, es []*entry) {
 		begun = append(begun, e)
 	}
 	for _, e := range m.emptied(ctx, begun) {
+		e.lane.stands(e.marker, e.dstEpoch)
 		e.lane.begin(e.next.N, e.next.Term, e.next.Origin, m.now())
 		e.lane.answer(e.intent, nil)
+		m.watchLeaders([]*lane{e.lane})
 	}
 }

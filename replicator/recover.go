@@ -35,21 +35,19 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		return nil
 	}
 	failpoint("after_seal")
-	// The old worker may have planned up to the marker: only now is its plan complete.
-	if err := m.view.Barrier(ctx); err != nil {
+	if err := m.recheck(ctx); err != nil {
 		m.laterAll(es, "read the state topic", err)
 		return nil
 	}
 	var known []*entry
 	for _, e := range es {
-		if out := sealed[e.part]; out.Err != nil && !errors.Is(out.Err, term.ErrDenied) {
-			m.laterErr(e.lane, "seal", out.Err)
+		if !m.verdictOn(e, t, sealed[e.part]) {
 			continue
 		}
 		known = append(known, e)
 	}
 	joined := make([]bool, len(known))
-	atOnce(m.atOnce, len(known), func(i int) { joined[i] = m.joined(ctx, known[i], t, sealed[known[i].part]) })
+	atOnce(m.atOnce, len(known), func(i int) { joined[i] = m.joined(ctx, known[i], sealed[known[i].part]) })
 	var ready []*entry
 	for i, e := range known {
 		if joined[i] {
@@ -78,7 +76,7 @@ func atOnce(limit, n int, f func(int)) {
 }
 
 // join reads what the old term appended up to its marker, and joins it with the plan: the lane's exact position.
-func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Outcome) bool {
+func (m *Manager) join(ctx context.Context, e *entry, out term.Outcome) bool {
 	st, ok := m.view.Lane(e.lane.id)
 	if !ok || st.Opening.N != e.state.Opening.N || st.Opening.Nonce != e.state.Opening.Nonce {
 		m.later(e.lane, model.ReasonSuperseded, "another opening appeared while this one was under way")
@@ -100,12 +98,12 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 		m.joinFailed(e, err)
 		return false
 	}
-	if err := m.match(ctx, e, tail); err != nil {
+	if err := firstErr(m.whole(ctx, e, tail, end), m.match(ctx, e, tail)); err != nil {
 		m.joinFailed(e, err)
 		return false
 	}
 	prev := st.Opening
-	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: t, Identity: e.ident,
+	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: e.term, Identity: e.ident,
 		Origin: model.Cursor{Src: at.Src, Dst: end, Count: 0, SrcEpoch: at.SrcEpoch},
 		Closed: &offsetsync.Closed{Cursor: at, Landings: tail.Landings}}
 	return true
@@ -113,7 +111,7 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 
 // sealedEnd is the target offset behind the marker, at or behind which nothing of an older term stands.
 func (m *Manager) sealedEnd(ctx context.Context, e *entry, out term.Outcome) (int64, error) {
-	if out.Err == nil {
+	if out.Sealed() {
 		return out.Marker + 1, nil
 	}
 	// No way to seal is allowed: the next batch's higher epoch ends the older term.
@@ -125,7 +123,7 @@ func (m *Manager) joinFailed(e *entry, err error) {
 	switch {
 	case errors.Is(err, errLost):
 		e.lane.stop(model.ReasonPlanLost, err.Error())
-	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch):
+	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch), errors.Is(err, errGone):
 		e.lane.stop(model.ReasonDiverged, err.Error())
 	default:
 		m.laterErr(e.lane, "read what landed", err)

@@ -118,16 +118,16 @@ func (m *Manager) enterLedger(ctx context.Context, e *entry, g model.Gap) bool {
 }
 
 // joined makes the next opening of a lane that was sealed: at its recovered position, or where an operator said.
-func (m *Manager) joined(ctx context.Context, e *entry, t model.Term, out term.Outcome) bool {
+func (m *Manager) joined(ctx context.Context, e *entry, out term.Outcome) bool {
 	if !e.ordered {
-		return m.join(ctx, e, t, out)
+		return m.join(ctx, e, out)
 	}
 	end, err := m.sealedEnd(ctx, e, out)
 	if err != nil {
 		m.laterErr(e.lane, "ask the target leader for the log's end", err)
 		return false
 	}
-	e.next = offsetsync.Opening{Lane: e.lane.id, N: 1, Term: t, Identity: e.ident, Origin: model.Cursor{Src: e.from, Dst: end, SrcEpoch: -1}}
+	e.next = offsetsync.Opening{Lane: e.lane.id, N: 1, Term: e.term, Identity: e.ident, Origin: model.Cursor{Src: e.from, Dst: end, SrcEpoch: -1}}
 	if !e.found {
 		return true // adopted
 	}

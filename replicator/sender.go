@@ -44,6 +44,10 @@ func (s *sender) run(ctx context.Context) {
 		if !ok {
 			break
 		}
+		if !s.m.pulse.await(ctx) {
+			s.ready.push(l)
+			break
+		}
 		if r := s.gather(l); r != nil {
 			s.send(ctx, r)
 		}

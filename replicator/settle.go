@@ -237,7 +237,7 @@ func cleanReason(r model.Reason) bool {
 
 // enterLocked gives the lane to the opener, for an opening in a term above the given one.
 func (l *lane) enterLocked(above uint64, seeStop bool) {
-	l.open, l.entering, l.verdict = false, true, goOn
+	l.open, l.entering, l.unsealed, l.verdict = false, true, true, goOn
 	l.termAbove, l.seeStop = above, seeStop
 	l.dropBuffersLocked()
 	l.setLocked(model.StateOpening, model.ReasonNone, "", l.m.now())

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,20 +12,26 @@ import (
 
 // LinkStatus is a link's present state.
 type LinkStatus struct {
-	Link    string
-	Owner   string
-	Term    uint64
-	Seal    term.Way // how this link seals; empty until it had to
+	Link  string
+	Owner string
+	Term  uint64
+	Seal  term.Way // how this link seals; empty until it had to
+	// Reason, Detail, Remedy and Since tell what holds the link as a whole, where something does.
+	Reason  model.Reason
+	Detail  string
+	Remedy  string
+	Since   time.Time
 	Lanes   []model.LaneStatus
 	Batches map[string]int64 // by form
-	// Reason says why the whole link holds still, none if it does not; Detail what is known about it, Remedy the way out.
-	Reason         model.Reason
-	Detail, Remedy string
-	Since          time.Time
 }
 
 // Status returns the present state of the link and of all its lanes, in order.
 func (m *Manager) Status() LinkStatus {
+	if b := m.Standby(); b != nil {
+		return LinkStatus{Link: m.opt.Link, Owner: b.Owner, Seal: m.sealWay(), Batches: map[string]int64{}, Reason: model.ReasonSuperseded, Since: b.Since,
+			Detail: fmt.Sprintf("standing by: instance %s owns the link since %s", b.Owner, b.Claimed.UTC().Format(time.RFC3339)),
+			Remedy: "by itself when that instance ends or is silent for half a minute; lockstep run --take-over does not wait"}
+	}
 	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.sealWay(), Batches: make(map[string]int64)}
 	if p, ok := m.holds().link(); ok {
 		s.Reason, s.Detail, s.Since = model.ReasonPaused, pauseText(p), p.At

@@ -202,7 +202,11 @@ func (p *proc) pumpPlan() {
 	if p.has("plan") {
 		return
 	}
-	if lanes := p.m.planQ.drain(); len(lanes) > 0 {
+	var lanes []*lane
+	for _, q := range p.m.planQs {
+		lanes = append(lanes, q.drain()...)
+	}
+	if len(lanes) > 0 {
 		p.start("plan", func(ctx context.Context) { p.m.plan(ctx, lanes) })
 	}
 }

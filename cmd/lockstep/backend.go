@@ -270,6 +270,9 @@ func (r *running) ready() error {
 	if w := r.link.waits.Load(); w != nil {
 		why = *w
 	}
+	if s := r.link.manager.Status(); s.Reason != model.ReasonNone {
+		why = s.Detail
+	}
 	return fmt.Errorf("link %s is not open yet: %s", r.cfg.Name, why)
 }
 

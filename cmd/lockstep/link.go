@@ -37,7 +37,7 @@ type link struct {
 }
 
 // newLink prepares a link of a configuration. It asks no broker.
-func (n *node) newLink(cfg config.Link, all *config.Config) (_ *link, err error) {
+func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *link, err error) {
 	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), clients: n.clients}
 	defer func() {
 		if err != nil {
@@ -60,6 +60,7 @@ func (n *node) newLink(cfg config.Link, all *config.Config) (_ *link, err error)
 		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
 		Budget: n.budget, Metrics: n.metrics, ReadUncommitted: cfg.Isolation == "read_uncommitted",
 		Limits: l.limits, Remake: l.remake, Tuning: tuning, Rack: l.src.Rack(), Logger: n.log,
+		TakeOver: how.takeOver, Wait: how.wait,
 	})
 	if err != nil {
 		return nil, err

@@ -73,12 +73,12 @@ func (n *node) close() error {
 }
 
 // start opens the listeners and prepares every link. Nothing is copied yet.
-func (n *node) start(ctx context.Context) (listeners, error) {
+func (n *node) start(ctx context.Context, how runMode) (listeners, error) {
 	ls, err := n.listen(ctx)
 	if err != nil {
 		return ls, err
 	}
-	if err := n.links.make(n.cfg); err != nil {
+	if err := n.links.make(n.cfg, how); err != nil {
 		return ls, errors.Join(err, ls.close())
 	}
 	return ls, nil
@@ -124,10 +124,10 @@ func (l listeners) close() error {
 	return err
 }
 
-// run serves and copies until ctx ends, or with once until everything present now has been copied. hard ends at once. What
-// comes from asked has the configuration read again; with once nothing has.
-func (n *node) run(ctx, hard context.Context, asked <-chan os.Signal, once bool, show *progress) error {
-	ls, err := n.start(ctx)
+// run serves and copies until ctx ends, or with how.once until everything present now has been copied. hard ends at once. What
+// comes from asked has the configuration read again; with how.once nothing has.
+func (n *node) run(ctx, hard context.Context, asked <-chan os.Signal, how runMode, show *progress) error {
+	ls, err := n.start(ctx, how)
 	if err != nil {
 		return err
 	}
@@ -148,11 +148,11 @@ func (n *node) run(ctx, hard context.Context, asked <-chan os.Signal, once bool,
 	reloading := make(chan struct{})
 	go func() {
 		defer close(reloading)
-		if !once {
+		if !how.once {
 			n.reload.run(copyCtx, asked)
 		}
 	}()
-	err = n.links.run(copyCtx, hard, once)
+	err = n.links.run(copyCtx, hard, how)
 	stopCopying()
 	<-showing
 	<-reloading
