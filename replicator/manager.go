@@ -63,6 +63,7 @@ type Manager struct {
 	metrics        *Metrics
 	limiter        *rate.Limiter
 	tuned          atomic.Pointer[Tuning]
+	keeps          atomic.Bool // the claim outlives Run
 	producerExpiry time.Duration
 	fetchPatience  time.Duration
 	srcLeaders     *kafka.Leaders

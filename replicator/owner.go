@@ -231,10 +231,13 @@ func (m *Manager) stillOurs(ctx context.Context, es []*entry) bool {
 	return true
 }
 
+// KeepClaim lets the claim stand when Run ends: the link is about to be started again by its present owner.
+func (m *Manager) KeepClaim() { m.keeps.Store(true) }
+
 // disown marks the claim as given up, after everything ended cleanly, so that another instance need not wait.
 func (m *Manager) disown(ctx context.Context) {
 	c, ok := m.view.Claim()
-	if !ok || c.Owner != m.opt.Owner {
+	if !ok || c.Owner != m.opt.Owner || m.keeps.Load() {
 		return
 	}
 	c.Released = true
