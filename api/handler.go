@@ -26,6 +26,7 @@ func Handler(b Backend, metrics prometheus.Gatherer, log *slog.Logger) http.Hand
 	mux.HandleFunc("GET /api/v1/links/{link}/gaps", h.gaps)
 	mux.HandleFunc("GET /api/v1/links/{link}/lag", h.lag)
 	mux.HandleFunc("POST /api/v1/links/{link}/translate", h.translate)
+	mux.HandleFunc("POST /api/v1/links/{link}/orders", h.order)
 	h.monitoring(mux, metrics)
 	return h.localOnly(h.sameOrigin(http.MaxBytesHandler(h.errorsAsJSON(mux), maxBody)))
 }

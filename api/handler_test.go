@@ -74,6 +74,11 @@ func TestHandler_Answers(t *testing.T) {
 		{"translate_reverse.json", "POST", "/api/v1/links/dr/translate", `{"reverse":true,"offsets":[{"topic":"orders","partition":0,"offset":12339}]}`, 200},
 		{"translate_none.json", "POST", "/api/v1/links/dr/translate", `{}`, 200},
 		{"translate_bad.json", "POST", "/api/v1/links/dr/translate", `{"offset":1}`, 400},
+		{"order.json", "POST", "/api/v1/links/dr/orders", `{"kind":"retry","lanes":[{"topic":"orders","partition":0},{"topic":"orders","partition":1}],"by":"ann@ops","reason":"limit raised"}`, 200},
+		{"order_plan.json", "POST", "/api/v1/links/dr/orders?timeout=5s", `{"kind":"skip","lanes":[{"topic":"orders","partition":0}],"to":18,"dry_run":true}`, 200},
+		{"order_none.json", "POST", "/api/v1/links/dr/orders", `{"kind":"retry","all":true}`, 200},
+		{"order_unknown.json", "POST", "/api/v1/links/dr/orders", `{"kind":"explode"}`, 400},
+		{"order_link_unknown.json", "POST", "/api/v1/links/nope/orders", `{"kind":"pause"}`, 404},
 		{"path_unknown.json", "GET", "/api/v2/status", "", 404},
 		{"method_not_allowed.json", "DELETE", "/api/v1/status", "", 405},
 	} {

@@ -46,6 +46,13 @@ type Progress struct {
 	Clean    bool            // everything that was sent, plan writes included, has been answered
 }
 
+// Log is a link's state log: [statelog.Log] is one.
+type Log interface {
+	Link() string
+	sink
+	source
+}
+
 // sink is what a Store needs of the state log.
 type sink interface {
 	Queue(context.Context, ...statelog.Entry) (func(context.Context) error, error)
@@ -59,7 +66,7 @@ type Store struct {
 	log     sink
 	view    *View
 	nonce   string
-	segment int // bytes of a full segment
+	segment segmentSize
 	attempt atomic.Uint64
 
 	mu      sync.Mutex // guards the fields below, never held across I/O
@@ -68,10 +75,10 @@ type Store struct {
 }
 
 // NewStore returns a store. The nonce must be drawn at random when the process starts.
-func NewStore(log *statelog.Log, view *View, nonce string) *Store { return newStore(log, view, nonce) }
+func NewStore(log Log, view *View, nonce string) *Store { return newStore(log, view, nonce) }
 
 func newStore(log sink, view *View, nonce string) *Store {
-	return &Store{log: log, view: view, nonce: nonce, segment: segmentBytes, lanes: map[model.Lane]*writing{}, changed: make(chan struct{})}
+	return &Store{log: log, view: view, nonce: nonce, segment: segmentSize{pieceBytes, segmentBytes}, lanes: map[model.Lane]*writing{}, changed: make(chan struct{})}
 }
 
 // fresh returns a nonce that no record has: an opening that is tried again must not be written over the first attempt,

@@ -43,6 +43,7 @@ const (
 // chunk is one partition's share of a fetch answer.
 type chunk struct {
 	gen     uint32
+	from    int64 // the asked offset: what its first batch holds below is not wanted
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer
@@ -87,25 +88,36 @@ type lane struct {
 	m  *Manager
 	id model.Lane
 
-	mu       sync.Mutex // guards everything below; never held across I/O
-	ident    model.Identity
-	limits   batch.Limits
-	born     bool
-	state    model.State
-	reason   model.Reason
-	detail   string
-	since    time.Time
-	fault    time.Time // since when attempts fail; zero while all is well
-	why      refusal   // what fails
-	atSource bool      // the fault is on the source's side: a good fetch answer ends it
-	attempts int       // of opening or repairing without success
-	gen      uint32    // moves when buffered batches are dropped; older chunks are void
+	mu        sync.Mutex // guards everything below; never held across I/O
+	ident     model.Identity
+	limits    batch.Limits
+	born      bool
+	state     model.State
+	reason    model.Reason
+	detail    string
+	since     time.Time
+	unsealed  bool      // an older term has to be ended before anything is written
+	sealKnown bool      // whether it is was looked up in the state
+	fault     time.Time // since when attempts fail; zero while all is well
+	why       refusal   // what fails
+	atSource  bool      // the fault is on the source's side: a good fetch answer ends it
+	attempts  int       // of opening or repairing without success
+	gen       uint32    // moves when buffered batches are dropped; older chunks are void
+
+	// What operators want of it.
+	offered model.Identity // its topics, as they were offered last; ident is what it works with
+	intent  *intent        // what was ordered for its next opening
+	leave   *departure     // how it is to end
+	wanted  bool           // leaders are looked for
 
 	opening   uint64
 	term      model.Term
 	entering  bool   // the opener has it, or will
+	atOpener  int    // how many groups at the opener it is in just now
 	termAbove uint64 // the next opening needs a term above this one; 0: any
 	outgrown  int32  // a batch of so many bytes was refused: read the topic's limits before opening; 0: none was
+	marker    int64  // offset of the marker that began the term; -1: none
+	dstEpoch  int32  // leader epoch up to which the target's log is known to hold what it should
 	seeStop   bool   // a batch was refused for its epoch: look for a stop or a newer owner before opening
 
 	// fetch side
@@ -156,13 +168,15 @@ type lane struct {
 	idleAt                      int64 // the position at which a whole poll brought nothing
 	points                      lagPoints
 	foreignSeen                 bool
+	strange                     []stretch // target offsets that somebody else took, not looked into yet
+	inspecting                  bool
 	fetch                       *fetcher
 	replica                     int32 // a follower that the source's leader named for this rack; -1: none
 }
 
 func newLane(m *Manager, a Assignment, now time.Time) *lane {
-	return &lane{m: m, id: a.Lane, ident: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
-		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1}
+	return &lane{m: m, id: a.Lane, ident: a.Identity, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
+		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1, marker: -1}
 }
 
 func (l *lane) srcPart() kafka.Part {
@@ -278,12 +292,21 @@ func (l *lane) dropBuffersLocked() {
 	l.held, l.idleAt = 0, -1
 }
 
-// begin starts copying at an opening's origin.
+// stands notes what the target's log holds at an opening.
+func (l *lane) stands(marker int64, dstEpoch int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.marker, l.dstEpoch = marker, dstEpoch
+}
+
+// begin starts copying at an opening's origin. A lane that was stopped meanwhile stays so, with a clean end at the origin.
 func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now time.Time) {
 	l.mu.Lock()
+	stopped := l.state == model.StateStopped
 	l.dropBuffersLocked()
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
 	l.cursor, l.saved, l.savedEnd = origin, origin, false
+	l.unsealed = false
 	l.unsureTo, l.endedWell = origin.Count, false
 	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch}
 	l.fetchNext, l.fetchEpoch = origin.Src, origin.SrcEpoch
@@ -291,6 +314,11 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	l.proven, l.open, l.verdict, l.ranged = false, true, goOn, false
 	l.lastTS = 0
 	l.copied.sinceSave = 0
+	if stopped {
+		l.open, l.endedWell = false, cleanReason(l.reason)
+		l.mu.Unlock()
+		return
+	}
 	l.healthyLocked(now)
 	l.mu.Unlock()
 	l.m.place(l)
@@ -306,6 +334,10 @@ func (l *lane) leaving() bool {
 // healthyLocked ends a fault: the lane copies.
 func (l *lane) healthyLocked(now time.Time) {
 	l.fault, l.attempts, l.atSource = time.Time{}, 0, false
+	if d := l.leave; d != nil {
+		l.setLocked(model.StateDraining, d.reason, d.detail, now)
+		return
+	}
 	l.setLocked(model.StateCopying, model.ReasonNone, "", now)
 }
 
@@ -325,13 +357,14 @@ func (l *lane) troubleLocked(r model.Reason, detail string, now time.Time) {
 	if l.fault.IsZero() {
 		l.fault = now
 	}
+	r, detail = l.unsealedLocked(r, detail)
 	l.why = refusal{reason: r, detail: detail}
 	l.overdueLocked(now)
 }
 
 // overdueLocked shows a fault that has lasted.
 func (l *lane) overdueLocked(now time.Time) {
-	if !l.fault.IsZero() && now.Sub(l.fault) >= retryingAfter && l.state != model.StateStopped {
+	if !l.fault.IsZero() && now.Sub(l.fault) >= retryingAfter && l.state != model.StateStopped && !l.releasedLocked() {
 		l.setLocked(model.StateRetrying, l.why.reason, l.why.detail, now)
 	}
 }
@@ -374,7 +407,7 @@ func (l *lane) sourceTrouble(r model.Reason, detail string) {
 func (l *lane) trouble(r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != model.StateStopped {
+	if l.state != model.StateStopped && !l.releasedLocked() {
 		l.troubleLocked(r, detail, l.m.now())
 	}
 }
@@ -389,6 +422,7 @@ func (l *lane) stop(r model.Reason, detail string) {
 
 func (l *lane) stopLocked(r model.Reason, detail string) {
 	l.open = false
+	l.answerLocked(l.intent, stopError(r, detail))
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
 	l.entering = false
 	if len(l.inflight) > 0 {

@@ -22,11 +22,11 @@ func (m *Manager) match(ctx context.Context, e *entry, tail offsetsync.Tailed) e
 	}
 	srcOff := offsetsync.PlanSrc(e.state.Plan, e.state.Opening.Origin, tail.Cursor.Count-1)
 	dstOff := tail.Cursor.Dst - 1
-	src, ok, err := m.recordAt(ctx, m.opt.Source, e.lane.srcPart(), srcOff)
+	src, ok, err := m.recordAt(ctx, m.src, e.lane.srcPart(), srcOff)
 	if err != nil || !ok {
 		return err
 	}
-	dst, ok, err := m.recordAt(ctx, m.opt.Target, e.part, dstOff)
+	dst, ok, err := m.recordAt(ctx, m.dst, e.part, dstOff)
 	if err != nil || !ok {
 		return err
 	}
@@ -37,7 +37,7 @@ func (m *Manager) match(ctx context.Context, e *entry, tail offsetsync.Tailed) e
 }
 
 // recordAt reads one record, if the log still has it.
-func (m *Manager) recordAt(ctx context.Context, c *kafka.Cluster, p kafka.Part, off int64) (rec batch.Record, found bool, err error) {
+func (m *Manager) recordAt(ctx context.Context, c cluster, p kafka.Part, off int64) (rec batch.Record, found bool, err error) {
 	for _, b := range Batches(ctx, c, p, off, off+1) {
 		if errors.Is(b.Err, kerr.OffsetOutOfRange) {
 			return rec, false, nil

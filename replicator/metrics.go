@@ -95,6 +95,7 @@ func NewCollector(perLane bool, managers ...*Manager) *Collector {
 		c.descs[f.name] = prometheus.NewDesc(f.name, f.help, labels, nil)
 	}
 	c.descs[stateMetric] = prometheus.NewDesc(stateMetric, "Lanes by state.", []string{"link", "state", "reason"}, nil)
+	c.descs[unsealedMetric] = prometheus.NewDesc(unsealedMetric, "Lanes whose older term could not be ended yet.", []string{"link"}, nil)
 	c.descs[formMetric] = prometheus.NewDesc(formMetric, "Batches acknowledged, by the form they were sent in.", []string{"link", "form"}, nil)
 	return c
 }
@@ -102,6 +103,8 @@ func NewCollector(perLane bool, managers ...*Manager) *Collector {
 const (
 	stateMetric = "lockstep_lane_state"
 	formMetric  = "lockstep_batches_total"
+
+	unsealedMetric = "lockstep_lanes_unsealed"
 )
 
 // Describe implements prometheus.Collector.
@@ -129,9 +132,14 @@ func (c *Collector) states(ch chan<- prometheus.Metric, s LinkStatus) {
 		reason model.Reason
 	}
 	n := make(map[key]int)
+	unsealed := 0
 	for i := range s.Lanes {
 		n[key{s.Lanes[i].State, s.Lanes[i].Reason}]++
+		if s.Lanes[i].Reason == model.ReasonUnsealed {
+			unsealed++
+		}
 	}
+	ch <- prometheus.MustNewConstMetric(c.descs[unsealedMetric], prometheus.GaugeValue, float64(unsealed), s.Link)
 	for k, v := range n {
 		ch <- prometheus.MustNewConstMetric(c.descs[stateMetric], prometheus.GaugeValue, float64(v), s.Link, string(k.state), string(k.reason))
 	}

@@ -56,6 +56,10 @@ func (s *sender) loop(ctx context.Context) (unsent *round, err error) {
 		if !ok {
 			return nil, nil
 		}
+		if !s.m.pulse.await(ctx) {
+			s.ready.push(l)
+			return nil, nil
+		}
 		r := s.gather(l)
 		if r == nil {
 			continue
@@ -155,7 +159,7 @@ type answer struct {
 func (s *sender) answered(r *round, resp kmsg.Response, err error) {
 	answers := make(map[partKey]answer, len(r.batches))
 	if pr, ok := resp.(*kmsg.ProduceResponse); ok && err == nil {
-		s.m.throttled(s.m.opt.Target.Name(), pr.ThrottleMillis)
+		s.m.throttled(s.m.dst.Name(), pr.ThrottleMillis)
 		collect(pr, answers)
 	}
 	lanes := make([]*lane, len(r.batches))

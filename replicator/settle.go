@@ -188,6 +188,7 @@ func (l *lane) corruptLocked(detail string) {
 func (l *lane) haltLocked(r model.Reason, detail string) {
 	l.verdict = halt
 	l.open = false
+	l.answerLocked(l.intent, stopError(r, detail))
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
 }
 
@@ -236,7 +237,7 @@ func cleanReason(r model.Reason) bool {
 
 // enterLocked gives the lane to the opener, for an opening in a term above the given one.
 func (l *lane) enterLocked(above uint64, seeStop bool) {
-	l.open, l.entering, l.verdict = false, true, goOn
+	l.open, l.entering, l.unsealed, l.verdict = false, true, true, goOn
 	l.termAbove, l.seeStop = above, seeStop
 	l.dropBuffersLocked()
 	l.setLocked(model.StateOpening, model.ReasonNone, "", l.m.now())

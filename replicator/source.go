@@ -63,8 +63,8 @@ func (m *Manager) resolveRange(ctx context.Context, l *lane, off int64) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	p := l.srcPart()
-	start := m.opt.Source.ListOffsets(ctx, []kafka.Part{p}, kafka.AtStart, false)[p]
-	end := m.opt.Source.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
+	start := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtStart, false)[p]
+	end := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
 	switch err := firstErr(start.Err, end.Err); {
 	case err != nil:
 		l.sourceTrouble(model.ReasonLeaderUnavailable, "ask the source leader for the log's ends: "+err.Error())

@@ -147,6 +147,9 @@ func (s *Syncer) knownLanes(w Wanted) (lanes []model.Lane) {
 
 // existed reports whether the target topic was there before, in this run or, by the state topic, in an earlier one.
 func (s *Syncer) existed(w Wanted) bool {
+	if s.remade(w) {
+		return false
+	}
 	var before bool
 	s.with(w.Src.Name, func(t *topic) { before = t.lost || len(t.offered) > 0 })
 	if before || s.o.Known == nil {
@@ -158,7 +161,7 @@ func (s *Syncer) existed(w Wanted) bool {
 // otherID reports whether lanes of the topic joined a target topic of another id, in this run or an earlier one: the
 // present one was made by somebody else, and lockstep does not change it.
 func (s *Syncer) otherID(w Wanted) (other bool) {
-	if !w.Exists || len(w.Dst.Parts) >= len(w.Src.Parts) {
+	if !w.Exists || len(w.Dst.Parts) >= len(w.Src.Parts) || s.remade(w) {
 		return false
 	}
 	s.with(w.Src.Name, func(t *topic) {

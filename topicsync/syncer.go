@@ -85,6 +85,7 @@ type topic struct {
 	offered    map[int32]model.Identity
 	left       []Left
 	lost       bool // the target topic existed, and is gone
+	remade     bool // an operator ordered that the target topic be made, or grow, whatever it was before
 	srcMissing int  // answers in a row without it
 	dstMissing int
 	retry      retry
@@ -197,12 +198,23 @@ func (s *Syncer) Topics() []TopicStatus {
 	return out
 }
 
-// Forget drops what was seen of a source topic, so that the next pass creates what is missing on the target and offers
-// the topic's lanes again: for an operator's "accept" or "rebuild".
-func (s *Syncer) Forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.topics, name)
+// Remake has a source topic's target topic made again if it is gone, and made to grow if somebody else made it with too few
+// partitions; then all of the topic's lanes are offered. Without an order for it neither is done: what a lane had copied is
+// gone. It counts until the lanes have been offered: should the topic vanish once more, it is lost once more.
+func (s *Syncer) Remake(name string) {
+	s.with(name, func(t *topic) {
+		clear(t.offered)
+		t.remade, t.lost, t.dstMissing, t.retry = true, false, 0, retry{}
+	})
+}
+
+// remade reports whether a topic's target is to be made again, and ends that once every lane has been offered.
+func (s *Syncer) remade(w Wanted) (remade bool) {
+	s.with(w.Src.Name, func(t *topic) {
+		t.remade = t.remade && len(t.offered) < len(w.Src.Parts)
+		remade = t.remade
+	})
+	return remade
 }
 
 // retry spaces out attempts at something that a cluster refused.

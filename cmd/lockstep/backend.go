@@ -32,17 +32,40 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 		s := l.manager.Status()
 		lanes := apiLanes(s.Lanes)
 		a := api.Link{Name: l.cfg.Name, Source: l.cfg.Source, Target: l.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
-			Owner: s.Owner, Term: s.Term, Seal: string(s.Seal)}
+			Owner: s.Owner, Term: s.Term, Seal: string(s.Seal), Reason: string(s.Reason), Detail: s.Detail, Remedy: s.Remedy, Since: s.Since}
 		if a.Seal == "" {
 			a.Seal = "unknown"
 		}
+		claim, _ := l.view.Claim()
+		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(l.view.Pauses())
 		a.State, a.Lanes, a.RPO = api.Summarize(lanes)
+		if s.Reason != model.ReasonNone {
+			a.State = heldState(s.Reason)
+		}
 		if a.Problems = problems(l.syncer.Topics(), time.Now()); len(a.Problems) > 0 && a.State == api.LinkStateCopying {
 			a.State = api.LinkStateDegraded
 		}
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+// heldState is the state of a link that is held as a whole, whatever its lanes are doing yet.
+func heldState(r model.Reason) string {
+	switch r {
+	case model.ReasonPaused:
+		return api.LinkStatePaused
+	case model.ReasonSuperseded:
+		return api.LinkStateNotOwned
+	}
+	return api.LinkStateStopped
+}
+
+func apiPauses(ps []model.Pause) (out []api.Pause) {
+	for _, p := range ps {
+		out = append(out, api.Pause{Topic: p.Topic, By: p.By, Reason: p.Reason, At: p.At.UTC()})
+	}
+	return out
 }
 
 // waitsLong is after how long a topic that should be over its wait is shown as a problem.
@@ -140,6 +163,19 @@ func (b *nodeBackend) Translate(ctx context.Context, name string, req api.Transl
 	})
 }
 
+// Order implements api.Carer.
+func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]model.OrderStep, error) {
+	l, err := b.link(name)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := l.manager.Order(ctx, o)
+	if err != nil {
+		return nil, api.Refused("nothing was done; lockstep status shows links and lanes", "%v", err)
+	}
+	return steps, nil
+}
+
 func (b *nodeBackend) Ready(context.Context) error {
 	var waiting []error
 	for _, l := range b.n.links {
@@ -147,6 +183,9 @@ func (b *nodeBackend) Ready(context.Context) error {
 			why := "its state and topics are being read"
 			if w := l.waits.Load(); w != nil {
 				why = *w
+			}
+			if s := l.manager.Status(); s.Reason != model.ReasonNone {
+				why = s.Detail
 			}
 			waiting = append(waiting, fmt.Errorf("link %s is not open yet: %s", l.cfg.Name, why))
 		}

@@ -34,7 +34,7 @@ type link struct {
 	waits    atomic.Pointer[string] // why it is not, as far as that is known
 }
 
-func (n *node) newLink(cfg config.Link) (*link, error) {
+func (n *node) newLink(cfg config.Link, how running) (*link, error) {
 	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), src: n.clusters[cfg.Source], dst: n.clusters[cfg.Target]}
 	l.state = statelog.New(l.dst, cfg.Name, statelog.Options{Logger: n.log})
 	l.view = offsetsync.NewView(l.state)
@@ -45,7 +45,8 @@ func (n *node) newLink(cfg config.Link) (*link, error) {
 	l.manager, err = replicator.New(replicator.Options{
 		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
 		Budget: n.budget, Metrics: n.metrics, Start: start, ReadUncommitted: cfg.Isolation == "read_uncommitted",
-		Limits: l.limits, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
+		Limits: l.limits, Remake: l.remake, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
+		TakeOver: how.takeOver, Wait: how.wait,
 	})
 	if err != nil {
 		return nil, err
@@ -218,7 +219,17 @@ func (l *link) check(ctx context.Context) error {
 		return refused(fmt.Errorf("clusters %s and %s are one and the same cluster (%s): check their brokers, and what the brokers advertise",
 			l.cfg.Source, l.cfg.Target, src))
 	}
-	return nil
+	return errors.Join(supports(ctx, l.src, kafka.SourceNeeds()), supports(ctx, l.dst, kafka.TargetNeeds()))
+}
+
+// supports refuses a cluster with a broker that is too old, before anything of it is used.
+func supports(ctx context.Context, c *kafka.Cluster, needs []kafka.Need) error {
+	err := c.Supports(ctx, needs)
+	var old *kafka.UnsupportedBrokerError
+	if errors.As(err, &old) {
+		return refused(err)
+	}
+	return err
 }
 
 // Offer implements topicsync.Lanes.
@@ -241,6 +252,9 @@ func (l *link) limits(ctx context.Context, topic string) (batch.Limits, error) {
 	limits, errs := topicsync.ReadLimits(ctx, l.dst, []string{topic})
 	return limits[topic].Batch(), errs[topic]
 }
+
+// remake has a target topic made again for an operator's order.
+func (l *link) remake(topic string) { l.syncer.Remake(topic) }
 
 // known tells topicsync which topics a lane joined before.
 func (l *link) known(id model.Lane) (model.Identity, bool) {

@@ -93,13 +93,13 @@ func (n *node) close() error {
 }
 
 // start opens the listeners and every link: state topics are checked and read to their ends. Nothing is copied yet.
-func (n *node) start(ctx context.Context) (listeners, error) {
+func (n *node) start(ctx context.Context, how running) (listeners, error) {
 	ls, err := n.listen(ctx)
 	if err != nil {
 		return ls, err
 	}
 	for _, cfg := range n.cfg.Links {
-		l, err := n.newLink(cfg)
+		l, err := n.newLink(cfg, how)
 		if err != nil {
 			return ls, errors.Join(err, ls.close())
 		}
@@ -140,8 +140,8 @@ func (l listeners) close() error {
 }
 
 // run serves and copies until ctx ends, or with once until everything present now has been copied. hard ends at once.
-func (n *node) run(ctx, hard context.Context, once bool, show *progress) error {
-	ls, err := n.start(ctx)
+func (n *node) run(ctx, hard context.Context, how running, show *progress) error {
+	ls, err := n.start(ctx, how)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (n *node) run(ctx, hard context.Context, once bool, show *progress) error {
 	n.log.Info("listening", "api", ls.api.Addr().String())
 	copying, copyCtx := errgroup.WithContext(copyCtx)
 	for _, l := range n.links {
-		copying.Go(func() error { return l.run(copyCtx, hard, once) })
+		copying.Go(func() error { return l.run(copyCtx, hard, how.once) })
 	}
 	showing := show.start(copyCtx, n)
 	err = copying.Wait()

@@ -16,26 +16,37 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	var once bool
+	var how running
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the service: copy until stopped",
 		Long: "Run the service: copy until stopped.\n\nThe first SIGINT or SIGTERM ends cleanly: what was sent is finished and stored. " +
-			"A second one ends at once. After an end that was not clean the next start seals the lanes concerned and reads from the target how far they came.",
+			"A second one ends at once. After an end that was not clean the next start seals the lanes concerned and reads from the target how far they came.\n\n" +
+			"A link belongs to one instance. While another one is alive this exits with code 3; when that one was silent for half a minute, or has " +
+			"given the link up, this takes over. --wait stands by until then. --take-over does not wait: the other instance sees it, writes nothing " +
+			"more and exits with code 3.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load(cmd)
 			if err != nil {
 				return err
 			}
-			return a.serve(cmd.Context(), cfg, once)
+			if how.takeOver && how.wait {
+				return usage(errors.New("--take-over does not wait, --wait does: give one of them"))
+			}
+			return a.serve(cmd.Context(), cfg, how)
 		},
 	}
-	c.Flags().BoolVar(&once, "once", false, "copy up to the present ends of the source, then exit")
+	c.Flags().BoolVar(&how.once, "once", false, "copy up to the present ends of the source, then exit")
+	c.Flags().BoolVar(&how.takeOver, "take-over", false, "take links from another instance at once, also from one that is alive; not for a unit file, or two of them go on forever")
+	c.Flags().BoolVar(&how.wait, "wait", false, "stand by while another instance owns a link")
 	config.AddFlags(c.Flags())
 	return c
 }
 
-func (a *app) serve(ctx context.Context, cfg *config.Config, once bool) error {
+// running is what the command line of run asks for besides the configuration.
+type running struct{ once, takeOver, wait bool }
+
+func (a *app) serve(ctx context.Context, cfg *config.Config, how running) error {
 	show := newProgress(a.stderr)
 	log := newLogger(show.logWriter(), cfg.Log)
 	n, err := newNode(cfg, log)
@@ -45,7 +56,7 @@ func (a *app) serve(ctx context.Context, cfg *config.Config, once bool) error {
 	log.Info("lockstep starts", "version", buildVersion(), "owner", n.home.ID, "links", len(cfg.Links))
 	hard, cancel := secondSignal(ctx)
 	defer cancel()
-	err = n.run(ctx, hard, once, show)
+	err = n.run(ctx, hard, how, show)
 	err = errors.Join(err, n.close())
 	switch {
 	case err == nil:
