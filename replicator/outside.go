@@ -20,6 +20,7 @@ type cluster interface {
 	EpochEnds(ctx context.Context, parts map[kafka.Part]int32) map[kafka.Part]kafka.EpochEnd
 	DescribeProducers(ctx context.Context, parts []kafka.Part) map[kafka.Part]kafka.Producers
 	ReadAt(ctx context.Context, p kafka.Part, off int64, maxBytes int32, committed bool) (kmsg.FetchResponseTopicPartition, error)
+	ThrottledSince(t time.Time) bool
 }
 
 // sealer ends older terms on partitions. [term.Sealer] is one.

@@ -349,6 +349,8 @@ func (t *target) describe() (ps kafka.Producers) {
 // readBatches is how many batches one read brings: few, so that things happen between reads.
 const readBatches = 3
 
+func (s sourceSide) ThrottledSince(time.Time) bool { return false }
+
 func (s sourceSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int32, _ bool) (kmsg.FetchResponseTopicPartition, error) {
 	s.p.step("read source")
 	src := s.p.w.sourceOf(part)
@@ -361,6 +363,8 @@ func (s sourceSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int3
 	s.p.w.lieAboutSourceEpoch(s.p, part, p.RecordBatches)
 	return p, nil
 }
+
+func (s targetSide) ThrottledSince(time.Time) bool { return false }
 
 func (s targetSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int32, _ bool) (kmsg.FetchResponseTopicPartition, error) {
 	s.p.step("read target")
