@@ -29,6 +29,8 @@ type sender struct {
 	ready  *queue
 	pipe   *kafka.Pipeline
 	cancel context.CancelFunc
+
+	throttle throttle
 }
 
 // run sends until ctx ends. Requests without an answer then count as lost, and lanes that wait are woken for whoever
@@ -148,7 +150,7 @@ type answer struct {
 func (s *sender) answered(r *round, resp kmsg.Response, err error) {
 	answers := make(map[partKey]answer, len(r.batches))
 	if pr, ok := resp.(*kmsg.ProduceResponse); ok && err == nil {
-		s.m.throttled(s.m.dst.Name(), pr.ThrottleMillis)
+		s.m.throttled(sideTarget, &s.throttle, pr.ThrottleMillis)
 		collect(pr, answers)
 	}
 	lanes := make([]*lane, len(r.batches))

@@ -308,6 +308,21 @@ func (s targetSide) ListOffsets(_ context.Context, parts []kafka.Part, at int64,
 	return out
 }
 
+func (s sourceSide) EpochEnds(_ context.Context, asks map[kafka.Part]int32) map[kafka.Part]kafka.EpochEnd {
+	s.p.step("epoch ends")
+	out := make(map[kafka.Part]kafka.EpochEnd, len(asks))
+	for part, epoch := range asks {
+		src := s.p.w.sourceOf(part)
+		e, end := src.endOf(epoch)
+		out[part] = kafka.EpochEnd{Epoch: e, End: end, Leader: src.epoch}
+	}
+	return out
+}
+
+func (s targetSide) EpochEnds(context.Context, map[kafka.Part]int32) map[kafka.Part]kafka.EpochEnd {
+	return nil
+}
+
 func (s sourceSide) DescribeProducers(context.Context, []kafka.Part) map[kafka.Part]kafka.Producers {
 	return nil
 }

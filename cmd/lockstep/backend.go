@@ -242,6 +242,9 @@ func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]
 		return nil, stoppedError(r)
 	}
 	steps, err := r.link.manager.Order(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return nil, err // the time was over, or nobody waits for the answer
+	}
 	if err != nil {
 		return nil, api.Refused("nothing was done; lockstep status shows links and lanes", "%v", err)
 	}

@@ -36,8 +36,9 @@ type link struct {
 	waits    atomic.Pointer[string] // why it is not, as far as that is known
 }
 
-// newLink prepares a link of a configuration. It asks no broker.
-func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *link, err error) {
+// newLink prepares a link of a configuration. first says that the process starts with it: only then may it be taken from
+// another owner by order. It asks no broker.
+func (n *node) newLink(cfg config.Link, all *config.Config, first bool) (_ *link, err error) {
 	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), clients: n.clients}
 	defer func() {
 		if err != nil {
@@ -60,7 +61,7 @@ func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *lin
 		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
 		Budget: n.budget, Metrics: n.metrics, ReadUncommitted: cfg.Isolation == "read_uncommitted",
 		Limits: l.limits, Remake: l.remake, Tuning: tuning, Rack: l.src.Rack(), Logger: n.log,
-		TakeOver: how.takeOver, Wait: how.wait,
+		TakeOver: n.how.takeOver && first, Wait: n.how.wait,
 	})
 	if err != nil {
 		return nil, err
@@ -208,11 +209,23 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		}
 		if once {
 			defer stop()
-			return l.copyOnce(until)
+			return l.copyOnceFrom(until)
 		}
-		return l.keepTopics(until)
+		err := l.keepTopics(until)
+		if err != nil {
+			stop() // copying without anybody who watches the topics would look well, whatever became of them
+		}
+		return clusterChanged(err)
 	})
 	return g.Wait()
+}
+
+// clusterChanged gives the end of a link whose clusters are not those that it began with its exit code.
+func clusterChanged(err error) error {
+	if errors.Is(err, topicsync.ErrClusterChanged) {
+		return refused(fmt.Errorf("%w; the next start looks at both sides anew", err))
+	}
+	return err
 }
 
 // ownership gives a refusal to run its exit code.
@@ -230,14 +243,6 @@ func refusedState(err error) error {
 		return refused(err)
 	}
 	return err
-}
-
-func (l *link) keepTopics(ctx context.Context) error {
-	if err := l.syncer.Once(ctx); err != nil && ctx.Err() == nil {
-		l.log.Warn("not every topic is ready", "error", err)
-	}
-	l.ready.Store(true)
-	return l.syncer.Run(ctx)
 }
 
 // check makes sure that both sides answer and are two clusters.

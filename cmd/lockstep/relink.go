@@ -44,14 +44,13 @@ func fates(stopped map[string]bool, next []config.Link, changes []config.Change)
 
 // take brings the links in line with a changed configuration. What ends has ended before anything else begins, so that a
 // topic may move from one link to another.
-func (s *links) take(ctx, hard context.Context, how runMode, c *renewal) {
+func (s *links) take(ctx, hard context.Context, c *renewal) {
 	defer close(c.done)
 	there := make(map[string]*running)
 	stopped := make(map[string]bool)
 	for _, r := range s.now() {
 		there[r.cfg.Name], stopped[r.cfg.Name] = r, r.over()
 	}
-	how.takeOver = false // was asked for at the start
 	f := fates(stopped, c.cfg.Links, c.what)
 	s.endThese(there, f, byName(c.cfg.Links))
 	s.retune(ctx, there, f.keep, c)
@@ -61,7 +60,7 @@ func (s *links) take(ctx, hard context.Context, how runMode, c *renewal) {
 			list[i] = there[cfg.Name]
 			continue
 		}
-		list[i] = s.remake(cfg, c.cfg, how)
+		list[i] = s.remake(cfg, c.cfg)
 	}
 	s.set(list)
 	for _, r := range list {
@@ -127,9 +126,9 @@ func (s *links) retune(ctx context.Context, there map[string]*running, names []s
 }
 
 // remake makes a link of a changed configuration. One that cannot be made is shown as stopped.
-func (s *links) remake(cfg config.Link, all *config.Config, how runMode) *running {
+func (s *links) remake(cfg config.Link, all *config.Config) *running {
 	r := &running{cfg: cfg, done: make(chan struct{})}
-	l, err := s.n.newLink(cfg, all, how)
+	l, err := s.n.newLink(cfg, all, false)
 	if err != nil {
 		s.n.log.Error("link stopped", "link", cfg.Name, "error", err)
 		r.noted = true

@@ -69,13 +69,13 @@ func startNode(t *testing.T, links string) *inProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := newNode(set, slog.New(slog.NewTextHandler(p, nil)), new(slog.LevelVar))
+	n, err := newNode(set, manner{}, slog.New(slog.NewTextHandler(p, nil)), new(slog.LevelVar))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- n.run(ctx, t.Context(), p.asked, runMode{}, newProgress(&strings.Builder{})) }()
+	go func() { ended <- n.run(ctx, t.Context(), p.asked, newProgress(&strings.Builder{})) }()
 	t.Cleanup(func() {
 		stop()
 		if err := errors.Join(<-ended, n.close()); err != nil {
