@@ -22,6 +22,7 @@ type conf struct {
 	links           []linkConf
 	dataDir         string // default: a folder of the test
 	listen          string // default: a free port
+	primaryMore     string // further settings of the cluster primary, such as ", sasl: {…}"
 	more            string // further lines, such as "limits: {…}"
 }
 
@@ -76,7 +77,7 @@ func (c conf) complete(t testing.TB) conf {
 func (c conf) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "node: {data_dir: %q}\napi: {listen: %q}\n", c.dataDir, c.listen)
-	fmt.Fprintf(&b, "clusters:\n  primary: {brokers: [%s]}\n  backup: {brokers: [%s]%s}\n", quoted(c.primary), quoted(c.backup), sasl(c.backupUser))
+	fmt.Fprintf(&b, "clusters:\n  primary: {brokers: [%s]%s}\n  backup: {brokers: [%s]%s}\n", quoted(c.primary), c.primaryMore, quoted(c.backup), sasl(c.backupUser))
 	b.WriteString("links:\n")
 	for _, l := range c.links {
 		source, target := "primary", "backup"

@@ -10,6 +10,7 @@ import (
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
+	"lockstep/replicator/batch"
 )
 
 // errGone says that what the target had acknowledged, or the marker that ended the older terms, is not in its log any
@@ -29,10 +30,7 @@ func (h held) check(ctx context.Context, c cluster, p kafka.Part, end int64) err
 	if end < h.cursor.Dst {
 		return fmt.Errorf("%w: it ends at offset %d, the lane stands at %d", errGone, end, h.cursor.Dst)
 	}
-	off := h.cursor.Dst - 1
-	if h.cursor.Count == 0 {
-		off = h.marker
-	}
+	off := h.newest()
 	if off < 0 {
 		return nil
 	}
@@ -40,14 +38,26 @@ func (h held) check(ctx context.Context, c cluster, p kafka.Part, end int64) err
 	if err != nil || !ok {
 		return err
 	}
-	mine := got.PID == h.term.PID && got.Epoch == h.term.Epoch
+	return h.judge(got)
+}
+
+// newest is the offset of the newest record or, before there is one, of the marker; -1 when there is neither.
+func (h held) newest() int64 {
 	if h.cursor.Count == 0 {
-		mine = got.Control() // any marker that stands there proves that the log was not cut
-	} else {
-		mine = mine && !got.Control() && model.Seq(model.Unwrap(got.BaseSeq, h.cursor.Count)+h.cursor.Dst-got.BaseOffset) == model.Seq(h.cursor.Count)
+		return h.marker
+	}
+	return h.cursor.Dst - 1
+}
+
+// judge returns an error when a batch that stands at the newest offset is not the one that has to stand there.
+func (h held) judge(got batch.Header) error {
+	mine := got.Control() // any marker that stands there proves that the log was not cut
+	if h.cursor.Count > 0 {
+		mine = !got.Control() && got.PID == h.term.PID && got.Epoch == h.term.Epoch &&
+			model.Seq(model.Unwrap(got.BaseSeq, h.cursor.Count)+h.cursor.Dst-got.BaseOffset) == model.Seq(h.cursor.Count)
 	}
 	if !mine {
-		return fmt.Errorf("%w: offset %d holds a batch of producer %d, epoch %d", errGone, off, got.PID, got.Epoch)
+		return fmt.Errorf("%w: offset %d holds a batch of producer %d, epoch %d", errGone, h.newest(), got.PID, got.Epoch)
 	}
 	return nil
 }

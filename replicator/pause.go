@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
 )
@@ -48,6 +49,14 @@ func pauseText(p model.Pause) string {
 		text += ": " + p.Reason
 	}
 	return text
+}
+
+// resumes is the remedy of a lane that a pause holds: it lifts the pause of its topic where the link is not paused.
+func resumes(p model.Pause, l model.Lane) string {
+	if p.Topic == "" {
+		return model.Remedy(model.ReasonPaused, l)
+	}
+	return "lockstep topics resume " + l.Link + ":" + l.Topic
 }
 
 // hold shows a lane as paused that was not opened, with its stored figures.
@@ -109,6 +118,9 @@ func (m *Manager) pauseOne(ctx context.Context, o model.Order, topic, subject st
 	}
 	lanes := m.pausable(o.Kind, topic)
 	step := planPause(o, subject, held, len(lanes))
+	if topic != "" && held == nil && len(m.sorted(func(p picture) bool { return p.lane.Topic == topic })) == 0 {
+		step.Refused = "the link has no lane of this topic"
+	}
 	if o.DryRun || step.Refused != "" {
 		return step
 	}
@@ -177,4 +189,30 @@ func (m *Manager) resume(ctx context.Context, o model.Order, topic string) error
 		l.mu.Unlock()
 	}
 	return nil
+}
+
+// lookEach is how often the source is asked how far paused lanes fall behind: nobody reads them, who would hear it.
+const lookEach = 5 * time.Second
+
+// watchPaused keeps the source's ends of paused lanes, so that their lag is seen to grow.
+func (m *Manager) watchPaused(ctx context.Context) {
+	paused := make(map[kafka.Part]*lane)
+	var parts []kafka.Part
+	for _, l := range m.all() {
+		if l.picture().state == model.StatePaused {
+			paused[l.srcPart()] = l
+			parts = append(parts, l.srcPart())
+		}
+	}
+	if len(parts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	logs, stable := ends(ctx, m.opt.Source, parts), m.opt.Source.ListOffsets(ctx, parts, kafka.AtEnd, true)
+	for p, l := range paused {
+		if logs[p].err == nil && stable[p].Err == nil {
+			l.observe(logs[p].start, stable[p].Offset, logs[p].end, m.now())
+		}
+	}
 }

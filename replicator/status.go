@@ -12,16 +12,17 @@ import (
 
 // LinkStatus is a link's present state.
 type LinkStatus struct {
-	Link    string
-	Owner   string
-	Term    uint64
-	Seal    term.Way // how this link seals; empty until it had to
+	Link  string
+	Owner string
+	Term  uint64
+	Seal  term.Way // how this link seals; empty until it had to
+	// Reason, Detail, Remedy and Since tell what holds the link as a whole, where something does.
+	Reason  model.Reason
+	Detail  string
+	Remedy  string
+	Since   time.Time
 	Lanes   []model.LaneStatus
 	Batches map[string]int64 // by form
-	// Reason says why the whole link holds still, none if it does not; Detail what is known about it, Remedy the way out.
-	Reason         model.Reason
-	Detail, Remedy string
-	Since          time.Time
 }
 
 // Status returns the present state of the link and of all its lanes, in order.
@@ -32,13 +33,19 @@ func (m *Manager) Status() LinkStatus {
 			Remedy: "by itself when that instance ends or is silent for half a minute; lockstep run --take-over does not wait"}
 	}
 	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.sealWay(), Batches: make(map[string]int64)}
-	if p, ok := m.holds().link(); ok {
+	now, held := m.now(), m.holds()
+	if r, _ := m.Replaced(); r != nil {
+		s.Reason, s.Detail, s.Since = model.ReasonSourceReplaced, r.Detail, r.Since
+	} else if p, ok := held.link(); ok {
 		s.Reason, s.Detail, s.Since = model.ReasonPaused, pauseText(p), p.At
-		s.Remedy = model.Remedy(s.Reason, model.Lane{Link: m.opt.Link})
 	}
-	now := m.now()
+	s.Remedy = model.Remedy(s.Reason, model.Lane{Link: m.opt.Link})
 	for _, l := range m.all() {
-		s.Lanes = append(s.Lanes, l.status(now))
+		ls := l.status(now)
+		if p, ok := held.of(l.id.Topic); ok && ls.Reason == model.ReasonPaused {
+			ls.Remedy = resumes(p, l.id)
+		}
+		s.Lanes = append(s.Lanes, ls)
 		l.countForms(s.Batches)
 	}
 	slices.SortFunc(s.Lanes, func(a, b model.LaneStatus) int { return cmp.Or(a.Lane.Compare(b.Lane)) })
@@ -56,6 +63,11 @@ func (l *lane) status(now time.Time) model.LaneStatus {
 	}
 	if l.opening > 0 {
 		s.LagSeconds = l.points.behind(l.cursor.Src, now).Seconds()
+	}
+	if s.State == model.StateCopying && s.LagRecords() > 0 {
+		if detail := l.throttledLocked(now); detail != "" {
+			s.Reason, s.Detail, s.Remedy = model.ReasonThrottled, detail, model.Remedy(model.ReasonThrottled, l.id)
+		}
 	}
 	return s
 }
