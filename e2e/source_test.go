@@ -21,8 +21,8 @@ func TestSource_LastingConditions(t *testing.T) {
 	cs := kafkatest.StartAll(t, kafkatest.Options{HeapMB: 384, Properties: map[string]string{"transaction.partition.verification.enable": "false"}},
 		kafkatest.Options{HeapMB: 384})
 	t.Run("hanging transaction", func(t *testing.T) { hangingTransaction(t, cs[0], cs[1]) })
-	t.Run("quota on the source", func(t *testing.T) { quota(t, cs[0], cs[0], cs[1], "consumer_byte_rate", "source") })
-	t.Run("quota on the target", func(t *testing.T) { quota(t, cs[1], cs[0], cs[1], "producer_byte_rate", "target") })
+	t.Run("quota on the source", func(t *testing.T) { throttledBy(t, cs[0], cs[0], cs[1], "consumer_byte_rate", "source") })
+	t.Run("quota on the target", func(t *testing.T) { throttledBy(t, cs[1], cs[0], cs[1], "producer_byte_rate", "target") })
 }
 
 // A batch of a transaction that no coordinator knows holds the stable end for ever: what is behind it cannot be copied. The
@@ -110,7 +110,7 @@ func endHanging(t *testing.T, c *kafkatest.Cluster, topic string, pid int64, epo
 }
 
 // A quota slows the copy down: it shows why it waits, and neither fails nor begins anew.
-func quota(t *testing.T, at, src, dst *kafkatest.Cluster, key, side string) {
+func throttledBy(t *testing.T, at, src, dst *kafkatest.Cluster, key, side string) {
 	topic := kafkatest.Topic(t, src)
 	kafkatest.Produce(t, src, topic, 0, noisy(600, 10_000, 1), kafkatest.ProduceOptions{BatchRecords: 20})
 	entity := kadm.ClientQuotaEntity{{Type: "client-id"}}

@@ -239,6 +239,9 @@ func (l *lane) begin(o *opened) {
 	l.count, l.at = origin.Count, cursorValue{Cursor: origin}
 	if l.m != nil && origin.Src > l.m.start.Src && origin.Dst > l.m.start.Dst {
 		l.m.cut(origin.Src, origin.Dst)
+		if c := o.Closed; c != nil && l.m.stop.Dst > c.Cursor.Dst {
+			l.m.cut(origin.Src, c.Cursor.Dst) // the target lost its log's end: a marker stands where records stood
+		}
 		l.mark(origin)
 		return
 	}

@@ -23,7 +23,8 @@ type Opening struct {
 	// Epochs are the source's leader epochs of what was copied below Origin, oldest first, as far as they are known: the
 	// newest model.KeepEpochs. A source log that was truncated is compared with them.
 	Epochs []model.EpochStart
-	// Anew says that nothing copied before answers any more: the lane is copied again from here.
+	// Anew says that nothing copied before answers any more: the lane is copied again from here, and its target log is to
+	// begin at the origin. Whoever takes the lane up deletes what stands below before it sends anything.
 	Anew bool
 }
 

@@ -48,6 +48,13 @@ type Progress struct {
 	Epochs []model.EpochStart
 }
 
+// Log is a link's state log: [statelog.Log] is one.
+type Log interface {
+	Link() string
+	sink
+	source
+}
+
 // sink is what a Store needs of the state log.
 type sink interface {
 	Queue(context.Context, ...statelog.Entry) (func(context.Context) error, error)
@@ -70,7 +77,7 @@ type Store struct {
 }
 
 // NewStore returns a store. The nonce must be drawn at random when the process starts.
-func NewStore(log *statelog.Log, view *View, nonce string) *Store { return newStore(log, view, nonce) }
+func NewStore(log Log, view *View, nonce string) *Store { return newStore(log, view, nonce) }
 
 func newStore(log sink, view *View, nonce string) *Store {
 	return &Store{log: log, view: view, nonce: nonce, segment: segmentSize{pieceBytes, segmentBytes}, lanes: map[model.Lane]*writing{}, changed: make(chan struct{})}

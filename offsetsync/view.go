@@ -38,7 +38,7 @@ type source interface {
 }
 
 // NewView returns a view of a link's state. It is empty until Run runs.
-func NewView(log *statelog.Log) *View { return newView(log, log.Link()) }
+func NewView(log Log) *View { return newView(log, log.Link()) }
 
 func newView(log source, link string) *View {
 	v := &View{log: log, link: link, now: time.Now, others: map[string]func(statelog.Entry){}, changed: make(chan struct{})}

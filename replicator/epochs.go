@@ -88,7 +88,7 @@ func (m *Manager) findFork(ctx context.Context, p kafka.Part, history []model.Ep
 	s := newSearch(history, top)
 	f := fork{common: top, last: s.ask}
 	for range len(history) + 2 { // each question is for an older epoch
-		a := m.opt.Source.EpochEnds(ctx, map[kafka.Part]int32{p: s.ask})[p]
+		a := m.src.EpochEnds(ctx, map[kafka.Part]int32{p: s.ask})[p]
 		if a.Err != nil {
 			return f, a.Err
 		}

@@ -34,7 +34,10 @@ func (m *Manager) flushSoon() {
 }
 
 // flush stores what moved; with clean it marks lanes that have nothing unanswered as cleanly ended.
-func (m *Manager) flush(ctx context.Context, clean bool) {
+func (m *Manager) flush(ctx context.Context, clean bool) { m.save(ctx, m.all(), clean) }
+
+// save is flush for some lanes.
+func (m *Manager) save(ctx context.Context, of []*lane, clean bool) {
 	select {
 	case m.flushing <- struct{}{}: // one at a time, or landings would be stored twice
 		defer func() { <-m.flushing }()
@@ -43,7 +46,7 @@ func (m *Manager) flush(ctx context.Context, clean bool) {
 	}
 	var ps []offsetsync.Progress
 	var lanes []*lane
-	for _, l := range m.all() {
+	for _, l := range of {
 		if p, ok := l.progress(clean); ok {
 			ps, lanes = append(ps, p), append(lanes, l)
 		}
@@ -103,14 +106,7 @@ func (l *lane) drainedLocked() bool {
 // drain stops fetching and sending, waits for all answers, and stores clean ends. What ctx cuts short is not clean, and
 // will be sealed at the next start. It reports whether every open lane ended cleanly.
 func (m *Manager) drain(ctx context.Context) bool {
-	m.mu.Lock()
-	m.closing = true
-	m.mu.Unlock()
-	for _, l := range m.all() {
-		l.mu.Lock()
-		l.draining = true
-		l.mu.Unlock()
-	}
+	m.beginDrain()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !m.drained() {
@@ -123,6 +119,18 @@ func (m *Manager) drain(ctx context.Context) bool {
 	}
 	m.flush(ctx, true)
 	return true
+}
+
+// beginDrain takes no more lanes, and lets none send anything new.
+func (m *Manager) beginDrain() {
+	m.mu.Lock()
+	m.closing = true
+	m.mu.Unlock()
+	for _, l := range m.all() {
+		l.mu.Lock()
+		l.draining = true
+		l.mu.Unlock()
+	}
 }
 
 // drained reports whether nothing is under way any more: no opener at work, no lane with something unanswered.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -17,7 +18,7 @@ const headersFetch = 1 << 20
 
 // Headers yields the headers of the batches from offset from up to, but not including, offset to, control batches and
 // uncommitted ones included. It ends early at the log's end, and after an error, which it yields last.
-func Headers(ctx context.Context, c *kafka.Cluster, p kafka.Part, from, to int64) iter.Seq2[batch.Header, error] {
+func Headers(ctx context.Context, c cluster, p kafka.Part, from, to int64) iter.Seq2[batch.Header, error] {
 	return func(yield func(batch.Header, error) bool) {
 		for h, b := range Batches(ctx, c, p, from, to) {
 			if b.Err != nil {
@@ -38,7 +39,7 @@ type Bytes struct {
 }
 
 // Batches is Headers with the batches' bytes.
-func Batches(ctx context.Context, c *kafka.Cluster, p kafka.Part, from, to int64) iter.Seq2[batch.Header, Bytes] {
+func Batches(ctx context.Context, c cluster, p kafka.Part, from, to int64) iter.Seq2[batch.Header, Bytes] {
 	return func(yield func(batch.Header, Bytes) bool) {
 		for size := int32(headersFetch); from < to; {
 			raw, end, err := readChunk(ctx, c, p, from, size)
@@ -61,7 +62,22 @@ func Batches(ctx context.Context, c *kafka.Cluster, p kafka.Part, from, to int64
 	}
 }
 
-func readChunk(ctx context.Context, c *kafka.Cluster, p kafka.Part, from int64, size int32) ([]byte, int64, error) {
+// readChunk reads once. While quotas make reads late it asks again for the same, or a start that has much to read would
+// begin anew each time and never get through.
+func readChunk(ctx context.Context, c cluster, p kafka.Part, from int64, size int32) ([]byte, int64, error) {
+	for {
+		began := time.Now()
+		raw, end, err := readOnce(ctx, c, p, from, size)
+		if err == nil || ctx.Err() != nil || !c.ThrottledSince(began) {
+			return raw, end, err
+		}
+		if action, _ := kafka.Classify(err); action != kafka.Refresh && action != kafka.Retry {
+			return raw, end, err
+		}
+	}
+}
+
+func readOnce(ctx context.Context, c cluster, p kafka.Part, from int64, size int32) ([]byte, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	got, err := c.ReadAt(ctx, p, from, size, false)

@@ -37,7 +37,7 @@ func Landed(ctx context.Context, dst *kafka.Cluster, st offsetsync.LaneState, id
 
 // landed joins the headers between the stored cursor and end with the lane's plan. was is what the partition's leader
 // remembered of the lane's producer before it was sealed, nil when it did not know it.
-func landed(ctx context.Context, dst *kafka.Cluster, p kafka.Part, st offsetsync.LaneState, start, end int64, was *kafka.Producer) (offsetsync.Tailed, error) {
+func landed(ctx context.Context, dst cluster, p kafka.Part, st offsetsync.LaneState, start, end int64, was *kafka.Producer) (offsetsync.Tailed, error) {
 	old := st.Opening.Term
 	var first []model.Landing
 	if start > st.Cursor.Dst {
@@ -58,7 +58,7 @@ func landed(ctx context.Context, dst *kafka.Cluster, p kafka.Part, st offsetsync
 // untrimmed deals with a target log that begins behind the stored cursor: retention or DeleteRecords took headers that
 // were not read yet. The first own header that is left tells the count; with none left, the leader's memory of the
 // producer does. It returns where a record stands from which on everything is known.
-func untrimmed(ctx context.Context, dst *kafka.Cluster, p kafka.Part, st offsetsync.LaneState, start, end int64, was *kafka.Producer) (model.Landing, error) {
+func untrimmed(ctx context.Context, dst cluster, p kafka.Part, st offsetsync.LaneState, start, end int64, was *kafka.Producer) (model.Landing, error) {
 	cur, old := st.Cursor, st.Opening.Term
 	for h, err := range Headers(ctx, dst, p, start, end) {
 		if err != nil {

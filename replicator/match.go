@@ -37,11 +37,11 @@ func (m *Manager) match(ctx context.Context, e *entry, tail offsetsync.Tailed) e
 // same reports whether a source and a target record are the same. When a log does not have its record any more, nothing
 // speaks against it.
 func (m *Manager) same(ctx context.Context, e *entry, srcOff, dstOff int64) (bool, error) {
-	src, ok, err := m.recordAt(ctx, m.opt.Source, e.lane.srcPart(), srcOff)
+	src, ok, err := m.recordAt(ctx, m.src, e.lane.srcPart(), srcOff)
 	if err != nil || !ok {
 		return true, err
 	}
-	dst, ok, err := m.recordAt(ctx, m.opt.Target, e.part, dstOff)
+	dst, ok, err := m.recordAt(ctx, m.dst, e.part, dstOff)
 	if err != nil || !ok {
 		return true, err
 	}
@@ -49,7 +49,7 @@ func (m *Manager) same(ctx context.Context, e *entry, srcOff, dstOff int64) (boo
 }
 
 // recordAt reads one record, if the log still has it.
-func (m *Manager) recordAt(ctx context.Context, c *kafka.Cluster, p kafka.Part, off int64) (rec batch.Record, found bool, err error) {
+func (m *Manager) recordAt(ctx context.Context, c cluster, p kafka.Part, off int64) (rec batch.Record, found bool, err error) {
 	for _, b := range Batches(ctx, c, p, off, off+1) {
 		if errors.Is(b.Err, kerr.OffsetOutOfRange) {
 			return rec, false, nil
@@ -87,7 +87,7 @@ func sameBytes(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equa
 type digest [sha256.Size]byte
 
 // digests reads the records of a log in [from, to), by offset.
-func (m *Manager) digests(ctx context.Context, c *kafka.Cluster, p kafka.Part, from, to int64) (map[int64]digest, error) {
+func (m *Manager) digests(ctx context.Context, c cluster, p kafka.Part, from, to int64) (map[int64]digest, error) {
 	out := make(map[int64]digest)
 	for h, b := range Batches(ctx, c, p, from, to) {
 		if errors.Is(b.Err, kerr.OffsetOutOfRange) {

@@ -24,7 +24,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 	for _, e := range es {
 		above = max(above, e.above, e.state.Opening.Term.N)
 	}
-	t, err := m.terms.above(ctx, above)
+	t, err := m.terms.forOpening(ctx, above)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil
@@ -35,56 +35,65 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		return nil
 	}
 	failpoint("after_seal")
-	// The old worker may have planned up to the marker: only now is its plan complete.
-	if err := m.view.Barrier(ctx); err != nil {
+	if err := m.recheck(ctx); err != nil {
 		m.laterAll(es, "read the state topic", err)
 		return nil
 	}
-	var (
-		ready []*entry
-		mu    sync.Mutex // guards ready
-		wg    sync.WaitGroup
-		slots = make(chan struct{}, readAtOnce)
-	)
+	var known []*entry
 	for _, e := range es {
-		out := sealed[e.part]
-		if out.Err != nil && !errors.Is(out.Err, term.ErrDenied) {
-			m.laterErr(e.lane, "seal", out.Err)
+		if !m.verdictOn(e, t, sealed[e.part]) {
+			continue
+		}
+		known = append(known, e)
+	}
+	joined := make([]bool, len(known))
+	atOnce(m.atOnce, len(known), func(i int) { joined[i] = m.joined(ctx, known[i], sealed[known[i].part]) })
+	var ready []*entry
+	for i, e := range known {
+		if joined[i] {
+			ready = append(ready, e)
+		}
+	}
+	return ready
+}
+
+// atOnce calls f for 0 … n-1, at most limit calls at a time. With a limit of 1 it calls them itself, in order.
+func atOnce(limit, n int, f func(int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, limit)
+	for i := range n {
+		if limit == 1 {
+			f(i)
 			continue
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if m.join(ctx, e, t, out) {
-				mu.Lock()
-				defer mu.Unlock()
-				ready = append(ready, e)
-			}
+			f(i)
 		})
 	}
 	wg.Wait()
-	return ready
 }
 
 // join reads what the old term appended up to its marker, and joins it with the plan: the lane's exact position.
-func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Outcome) bool {
+func (m *Manager) join(ctx context.Context, e *entry, out term.Outcome) bool {
 	st, ok := m.view.Lane(e.lane.id)
 	if !ok || st.Opening.N != e.state.Opening.N || st.Opening.Nonce != e.state.Opening.Nonce {
 		m.later(e.lane, model.ReasonSuperseded, "another opening appeared while this one was under way")
 		return false
 	}
 	e.state = st
-	end := out.Marker + 1
-	if out.Err != nil { // no way to seal is allowed: the next batch's higher epoch ends the older term
-		now := m.opt.Target.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
-		if now.Err != nil {
-			m.laterErr(e.lane, "ask the target leader for the log's end", now.Err)
-			return false
-		}
-		end = now.Offset
-	}
-	tail, err := landed(ctx, m.opt.Target, e.part, st, e.start, end, out.Was)
+	end, err := m.sealedEnd(ctx, e, out)
 	if err != nil {
+		m.laterErr(e.lane, "ask the target leader for the log's end", err)
+		return false
+	}
+	tail, err := landed(ctx, m.dst, e.part, st, e.start, end, out.Was)
+	if err != nil {
+		m.joinFailed(e, err)
+		return false
+	}
+	if err := m.whole(ctx, e, tail, end); err != nil {
 		m.joinFailed(e, err)
 		return false
 	}
@@ -94,10 +103,20 @@ func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Out
 		return false
 	}
 	prev := st.Opening
-	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: t, Identity: e.ident,
+	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: e.term, Identity: e.ident,
 		Origin: model.Cursor{Src: on.from.Src, Dst: end, Count: 0, SrcEpoch: on.from.SrcEpoch}, Epochs: on.epochs,
 		Closed: &offsetsync.Closed{Cursor: on.closed, Landings: tail.Landings}}
 	return true
+}
+
+// sealedEnd is the target offset behind the marker, at or behind which nothing of an older term stands.
+func (m *Manager) sealedEnd(ctx context.Context, e *entry, out term.Outcome) (int64, error) {
+	if out.Sealed() {
+		return out.Marker + 1, nil
+	}
+	// No way to seal is allowed: the next batch's higher epoch ends the older term.
+	now := m.dst.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
+	return now.Offset, now.Err
 }
 
 func (m *Manager) joinFailed(e *entry, err error) {
@@ -107,7 +126,7 @@ func (m *Manager) joinFailed(e *entry, err error) {
 		e.lane.stop(model.ReasonSourceTruncated, err.Error())
 	case errors.Is(err, errLost):
 		e.lane.stop(model.ReasonPlanLost, err.Error())
-	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch):
+	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch), errors.Is(err, errGone):
 		e.lane.stop(model.ReasonDiverged, err.Error())
 	default:
 		m.laterErr(e.lane, "read what landed", err)
@@ -115,7 +134,7 @@ func (m *Manager) joinFailed(e *entry, err error) {
 }
 
 // headerAt returns the header of the batch that holds an offset, if the log still has it.
-func headerAt(ctx context.Context, c *kafka.Cluster, p kafka.Part, off int64) (batch.Header, bool, error) {
+func headerAt(ctx context.Context, c cluster, p kafka.Part, off int64) (batch.Header, bool, error) {
 	for h, err := range Headers(ctx, c, p, off, off+1) {
 		if errors.Is(err, kerr.OffsetOutOfRange) {
 			return h, false, nil

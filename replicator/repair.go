@@ -20,7 +20,7 @@ func (m *Manager) repair(ctx context.Context, lanes []*lane) {
 	}
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ends := m.opt.Target.ListOffsets(ask, parts, kafka.AtEnd, false)
+	ends := m.dst.ListOffsets(ask, parts, kafka.AtEnd, false)
 	for i, l := range lanes {
 		end := ends[parts[i]]
 		if end.Err != nil {
@@ -33,7 +33,7 @@ func (m *Manager) repair(ctx context.Context, lanes []*lane) {
 
 func (m *Manager) repairLane(ctx context.Context, l *lane, p kafka.Part, end int64) {
 	from, mine := l.mended()
-	for h, err := range Headers(ctx, m.opt.Target, p, from, end) {
+	for h, err := range Headers(ctx, m.dst, p, from, end) {
 		if err != nil {
 			m.laterErr(l, "read what landed", err)
 			return
@@ -76,6 +76,7 @@ func (l *lane) mend(h batch.Header, t model.Term) error {
 		return fmt.Errorf("%w: at target offset %d, sequence %d", errNotOurs, h.BaseOffset, h.BaseSeq)
 	}
 	o := l.out[0]
+	l.out[0] = nil
 	l.out = l.out[1:]
 	l.landLocked(o, h.BaseOffset)
 	return nil

@@ -80,12 +80,12 @@ func (m *Manager) holdReplaced(l *lane) bool {
 // LookAtSource compares the source's cluster id with the one that the link copied from, and stops the link when it is
 // another one. It reports whether the link is stopped for that.
 func (m *Manager) LookAtSource(ctx context.Context) (bool, error) {
-	id, err := m.opt.Source.ID(ctx)
+	id, err := m.src.ID(ctx)
 	if err != nil {
-		return false, fmt.Errorf("reach cluster %s: %w", m.opt.Source.Name(), err)
+		return false, fmt.Errorf("reach cluster %s: %w", m.src.Name(), err)
 	}
 	if c, ok := m.view.Claim(); ok && otherSource(c, id) {
-		m.replaced(otherSourceText(m.opt.Source.Name(), c, id))
+		m.replaced(otherSourceText(m.src.Name(), c, id))
 	}
 	r, _ := m.Replaced()
 	return r != nil, nil
@@ -131,7 +131,7 @@ func (m *Manager) rewindCheck(ctx context.Context, es []*entry) []*entry {
 	if len(asks) > 0 {
 		ask, cancel := context.WithTimeout(ctx, rewindPatience)
 		defer cancel()
-		for p, a := range m.opt.Source.EpochEnds(ask, asks) {
+		for p, a := range m.src.EpochEnds(ask, asks) {
 			c := by[p].state.Cursor
 			f := fork{split: a.Epoch != c.SrcEpoch || a.End < c.Src, leader: a.Leader, last: c.SrcEpoch, end: a.End}
 			if a.Err == nil && f.rewound() {
@@ -169,9 +169,9 @@ func (m *Manager) acceptSource(ctx context.Context, o model.Order) ([]model.Orde
 		step.State, step.Refused = "", "the link is not stopped as source_replaced"
 		return []model.OrderStep{step}, nil
 	}
-	id, err := m.opt.Source.ID(ctx)
+	id, err := m.src.ID(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reach cluster %s: %w", m.opt.Source.Name(), err)
+		return nil, fmt.Errorf("reach cluster %s: %w", m.src.Name(), err)
 	}
 	step.Does = fmt.Sprintf("goes on with cluster id %s as it is now: topics of the same id go on, where the source lost records their "+
 		"copies stay on the target and are listed, and topics of another id wait for lockstep topics accept", id)

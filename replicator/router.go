@@ -22,9 +22,11 @@ func (m *Manager) runRouter(ctx context.Context) {
 }
 
 func (m *Manager) reroute() {
-	for _, l := range m.all() {
+	lanes := m.all()
+	for _, l := range lanes {
 		m.place(l)
 	}
+	m.watchLeaders(lanes)
 	// Leaders are looked up under sendMu by whoever adds to these maps, so nobody is added for a leader that was
 	// learnt before this.
 	m.sendMu.Lock()

@@ -110,15 +110,15 @@ func (m *Manager) resolve(ctx context.Context, l *lane, w wanted, opening, term 
 
 // sourceEnds asks a partition's leader for both ends of its log.
 func (m *Manager) sourceEnds(ctx context.Context, p kafka.Part) (start, end int64, err error) {
-	s := m.opt.Source.ListOffsets(ctx, []kafka.Part{p}, kafka.AtStart, false)[p]
-	e := m.opt.Source.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
+	s := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtStart, false)[p]
+	e := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
 	return s.Offset, e.Offset, firstErr(s.Err, e.Err)
 }
 
 // gap writes the lost range to the ledger and goes on behind it, or stops, as the link's on_gap says.
 func (m *Manager) gap(ctx context.Context, l *lane, opening uint64, from, to int64) {
 	known := m.inLedger(l.id, from, to)
-	if m.opt.PauseOnGap && !known && !l.takeGapPass() {
+	if m.tuning().PauseOnGap && !known {
 		l.stop(model.ReasonGap, fmt.Sprintf("source offsets %d to %d were deleted before they were read", from, to-1))
 		return
 	}
@@ -150,40 +150,6 @@ func (m *Manager) inLedger(id model.Lane, from, to int64) bool {
 	return ok && slices.ContainsFunc(st.Gaps, func(g model.Gap) bool {
 		return g.Reason == "retention" && g.From <= from && g.To >= to
 	})
-}
-
-// acceptGap lets a lane go on that stopped because records were deleted before they were read: the lost range enters the
-// ledger, and once the lane is opened again it goes on behind it. It returns the range; an error means that nothing was
-// done.
-func (m *Manager) acceptGap(ctx context.Context, l *lane) (from, to int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	from = l.copiedSoFar().cursor.Src
-	start, _, err := m.sourceEnds(ctx, l.srcPart())
-	if err != nil {
-		return from, from, fmt.Errorf("ask the source leader for the log's start: %w", err)
-	}
-	if start <= from {
-		return from, from, nil // there is none any more
-	}
-	if !m.inLedger(l.id, from, start) {
-		if err := m.lost(ctx, l, from, start); err != nil {
-			return from, from, err
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.gapPass = true // retention goes on meanwhile: what it takes until then is part of the same loss
-	return from, start, nil
-}
-
-// takeGapPass reports whether an operator let the lane pass its next gap.
-func (l *lane) takeGapPass() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	pass := l.gapPass
-	l.gapPass = false
-	return pass
 }
 
 // inRange lets the lane fetch again, from another position unless next is -1.

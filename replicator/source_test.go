@@ -146,7 +146,7 @@ func TestSource_PollThatNeverReturns(t *testing.T) {
 // A gap that an operator accepts is passed once and for all: not a second time after a restart.
 func TestSource_AcceptedGap(t *testing.T) {
 	t.Parallel()
-	f := newFakes(t, 1, func(o *Options) { o.PauseOnGap = true })
+	f := newFakes(t, 1, func(o *Options) { o.Tuning.PauseOnGap = true })
 	f.produce(0, 5)
 	f.copied(0)
 	f.stop()
@@ -159,9 +159,9 @@ func TestSource_AcceptedGap(t *testing.T) {
 	if s := f.stopped(0, model.ReasonGap); s.Cursor.Src != 5 || s.Cursor.Dst != 5 {
 		t.Errorf("the lane stands at %+v", s.Cursor)
 	}
-	l := f.m.lane(f.lane(0))
-	if from, to, err := f.m.acceptGap(t.Context(), l); err != nil || from != 5 || to != 8 {
-		t.Fatalf("accepted [%d, %d): %v", from, to, err)
+	gap := model.Gap{Lane: f.lane(0), From: 5, To: 8, Reason: "retention", At: f.m.now()}
+	if err := f.m.store.Gap(t.Context(), gap); err != nil { // what an order to go on does first
+		t.Fatal(err)
 	}
 	f.stop() // before it went on
 	f.start()

@@ -34,8 +34,9 @@ func (m *Manager) startOffsets(ctx context.Context, es []*entry) map[model.Lane]
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	ask := make(map[int64][]*entry)
+	from := m.tuning().Start
 	for _, e := range es {
-		at := m.opt.Start.offset(e.born)
+		at := from.offset(e.born)
 		ask[at] = append(ask[at], e)
 	}
 	out := make(map[model.Lane]kafka.Offset, len(es))
@@ -44,7 +45,7 @@ func (m *Manager) startOffsets(ctx context.Context, es []*entry) map[model.Lane]
 		for i, e := range group {
 			parts[i] = e.lane.srcPart()
 		}
-		got := m.opt.Source.ListOffsets(ctx, parts, at, !m.opt.ReadUncommitted)
+		got := m.src.ListOffsets(ctx, parts, at, !m.opt.ReadUncommitted)
 		for i, e := range group {
 			out[e.lane.id] = got[parts[i]]
 		}
@@ -60,7 +61,7 @@ func (m *Manager) behindTheEnd(ctx context.Context, es []*entry, out map[model.L
 	for _, e := range es {
 		if o := out[e.lane.id]; o.Err == nil && o.Offset < 0 {
 			p := e.lane.srcPart()
-			got, ok := m.opt.Source.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, !m.opt.ReadUncommitted)[p]
+			got, ok := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, !m.opt.ReadUncommitted)[p]
 			if !ok {
 				got.Err = errors.New("no answer")
 			}

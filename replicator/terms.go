@@ -13,36 +13,71 @@ import (
 type terms struct {
 	m    *Manager
 	gate chan struct{} // one taker at a time
+	// ask asks the coordinator for the term behind last.
+	ask func(ctx context.Context, last model.Term) (model.Term, error)
 }
 
-func newTerms(m *Manager) *terms { return &terms{m: m, gate: make(chan struct{}, 1)} }
+func newTerms(m *Manager) *terms {
+	t := &terms{m: m, gate: make(chan struct{}, 1)}
+	t.ask = t.take
+	return t
+}
 
 // above returns the newest term of this owner if it is newer than n, else takes the next one and makes it durable
 // before it is used.
 func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
-	select {
-	case t.gate <- struct{}{}:
-	case <-ctx.Done():
+	if !t.enter(ctx) {
 		return model.Term{}, ctx.Err()
 	}
-	defer func() { <-t.gate }()
+	defer t.leave()
 	last := t.newest()
 	if last.Owner == t.m.opt.Owner && last.N > n {
 		return last, nil
 	}
-	next, err := t.take(ctx, last)
+	next, err := t.ask(ctx, last)
 	if err != nil {
 		return model.Term{}, err
 	}
 	failpoint("after_take")
-	if err := t.m.store.PutTerm(ctx, next); err != nil {
-		return model.Term{}, fmt.Errorf("store term %d: %w", next.N, err)
+	return next, t.announce(ctx, next)
+}
+
+// forOpening is above for whoever opens lanes: it gives no term when somebody else has taken or stopped the link.
+func (t *terms) forOpening(ctx context.Context, n uint64) (model.Term, error) {
+	next, err := t.above(ctx, n)
+	if err != nil {
+		return next, err
 	}
-	if err := t.m.view.Barrier(ctx); err != nil {
+	if err := t.m.superseded(); err != nil {
+		t.m.fail(err)
 		return model.Term{}, err
 	}
-	t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)
 	return next, nil
+}
+
+func (t *terms) enter(ctx context.Context) bool {
+	select {
+	case t.gate <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t *terms) leave() { <-t.gate }
+
+// announce makes a term durable, and then reads the state to its end: whoever claimed or stopped the link did so before
+// asking for an epoch, so of two actors the one with the higher epoch sees the other's announcement now. Where the
+// coordinator does not order terms, this reading alone does.
+func (t *terms) announce(ctx context.Context, next model.Term) error {
+	if err := t.m.store.PutTerm(ctx, next); err != nil {
+		return fmt.Errorf("store term %d: %w", next.N, err)
+	}
+	if err := t.m.view.Barrier(ctx); err != nil {
+		return err
+	}
+	t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)
+	return nil
 }
 
 // take asks the coordinator for the next term. A target that does not allow the transactional id gives plain terms,

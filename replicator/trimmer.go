@@ -22,7 +22,7 @@ func (m *Manager) trim(ctx context.Context) {
 	}
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	for p, start := range m.opt.Target.ListOffsets(ask, parts, kafka.AtStart, false) {
+	for p, start := range m.dst.ListOffsets(ask, parts, kafka.AtStart, false) {
 		l := lanes[p]
 		if start.Err != nil || !l.deleted(start.Offset) {
 			continue

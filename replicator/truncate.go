@@ -30,7 +30,7 @@ func (m *Manager) lookForFork(ctx context.Context, l *lane, off int64, epoch int
 	if epoch < 0 {
 		return fork{leader: -1, last: -1}, nil
 	}
-	a := m.opt.Source.EpochEnds(ctx, map[kafka.Part]int32{l.srcPart(): epoch})[l.srcPart()]
+	a := m.src.EpochEnds(ctx, map[kafka.Part]int32{l.srcPart(): epoch})[l.srcPart()]
 	return fork{split: a.Err == nil && (a.Epoch != epoch || a.End < off), leader: a.Leader, last: epoch, end: a.End}, a.Err
 }
 
@@ -117,7 +117,7 @@ func (on onward) settled(common int64) onward {
 // offset from on. While the source's log is of one epoch there, the last record stands for all; else each is compared.
 func (m *Manager) beyond(ctx context.Context, e *entry, tail offsetsync.Tailed, f fork, on onward, from int64) (onward, error) {
 	p, at := e.lane.srcPart(), on.closed
-	end := m.opt.Source.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
+	end := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
 	if end.Err != nil {
 		return on, end.Err
 	}
@@ -144,7 +144,7 @@ func (m *Manager) beyond(ctx context.Context, e *entry, tail offsetsync.Tailed, 
 		}
 	}
 	if at.Src > 0 && (at.Src > from || on.from.SrcEpoch < 0) {
-		h, ok, err := headerAt(ctx, m.opt.Source, p, at.Src-1)
+		h, ok, err := headerAt(ctx, m.src, p, at.Src-1)
 		switch {
 		case err != nil:
 			return on, err
@@ -223,12 +223,12 @@ func (m *Manager) firstDifference(ctx context.Context, e *entry, tail offsetsync
 	if err != nil || from >= to {
 		return to, err
 	}
-	have, err := m.digests(ctx, m.opt.Target, e.part, whole.Map.Translate(from).Offset, tail.Cursor.Dst)
+	have, err := m.digests(ctx, m.dst, e.part, whole.Map.Translate(from).Offset, tail.Cursor.Dst)
 	if err != nil {
 		return to, err
 	}
 	first := to
-	for h, b := range Batches(ctx, m.opt.Source, e.lane.srcPart(), from, to) {
+	for h, b := range Batches(ctx, m.src, e.lane.srcPart(), from, to) {
 		switch {
 		case errors.Is(b.Err, kerr.OffsetOutOfRange):
 			return to, nil // retention is past it

@@ -42,7 +42,7 @@ func (m *Manager) watchTransactions(ctx context.Context) {
 	if len(parts) > 0 {
 		ask, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		for p, got := range m.opt.Source.DescribeProducers(ask, parts) {
+		for p, got := range m.src.DescribeProducers(ask, parts) {
 			if got.Err != nil {
 				m.log.Debug("ask for open transactions", "lane", waits[p].lane.id.String(), "error", got.Err)
 				continue

@@ -35,7 +35,7 @@ func (m *Manager) watchQuiet(ctx context.Context) {
 	}
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	for p, end := range m.opt.Source.ListOffsets(ask, parts, kafka.AtEnd, !m.opt.ReadUncommitted) {
+	for p, end := range m.src.ListOffsets(ask, parts, kafka.AtEnd, !m.opt.ReadUncommitted) {
 		if end.Err != nil {
 			continue
 		}
