@@ -471,7 +471,7 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corruptBelow(src, meta.Topics[topic].ID, 28)
+	mended := answerBelow(src, meta.Topics[topic].ID, 28, func(p *kmsg.FetchResponseTopicPartition) { p.ErrorCode = kerr.CorruptMessage.Code })
 	r.produce(topic, 0, 9)
 	r.does(model.Order{Kind: model.OrderResume})
 	kafkatest.Eventually(t, orderPatience, func() (bool, string) {
@@ -486,38 +486,85 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 		t.Fatalf("lane %+v", s)
 	}
 	r.does(model.Order{Kind: model.OrderSkip, Lanes: ref(topic, 0), To: 28, Reason: "corrupt"})
+	mended.Store(true)
 	r.copied(topic, 0)
 	r.gaps(topic + "/0 21 28 skipped: corrupt")
 	r.translates(topic, 0, map[int64]string{20: "20 exact", 21: "21 hole", 28: "21 exact", 29: "22 exact"})
 }
 
-// corruptBelow lets a simulated source refuse every read of a topic until one begins at an offset. A read of a session
-// may not say again where it begins.
-func corruptBelow(c *kafkatest.Fake, id model.TopicID, good int64) {
-	var passed atomic.Bool
+// answerBelow lets a simulated source answer every read of partition 0 of a topic that begins below an offset with something
+// else, until the returned switch is set. Reads that begin behind it bring nothing meanwhile.
+func answerBelow(c *kafkatest.Fake, id model.TopicID, good int64, change func(*kmsg.FetchResponseTopicPartition)) *atomic.Bool {
+	var mended atomic.Bool
 	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		q, _ := req.(*kmsg.FetchRequest)
-		for _, t := range q.Topics {
-			for _, p := range t.Partitions {
-				if t.TopicID == id && p.FetchOffset >= good {
-					passed.Store(true)
-				}
-			}
-		}
-		if passed.Load() {
+		if mended.Load() {
 			return nil, nil, false
 		}
-		return corruptAnswer(q, id), nil, true
+		return fetchAnswer(q, id, func(p *kmsg.FetchResponseTopicPartition) {
+			p.HighWatermark, p.LastStableOffset = 30, 30
+			if !behind(q, id, good) { // a read of a session may not say again where it begins
+				change(p)
+			}
+		}), nil, true
 	})
+	return &mended
 }
 
-func corruptAnswer(q *kmsg.FetchRequest, id model.TopicID) kmsg.Response {
+// behind reports whether a read of partition 0 begins at or behind an offset.
+func behind(q *kmsg.FetchRequest, id model.TopicID, off int64) bool {
+	for _, t := range q.Topics {
+		for _, p := range t.Partitions {
+			if t.TopicID == id && p.Partition == 0 && p.FetchOffset >= off {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Case 46: a batch is damaged where the source stores it. After three tries the lane stops and names the range, which can
+// be left out.
+func TestOrder_SkipADamagedBatch(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	r := newRig(t, src, dst, nil)
+	topic := r.topic(2, nil)
+	r.produce(topic, 1, 10)
+	b := kafkatest.NewBatch(-1, -1, -1, 3)
+	b.BaseOffset = 21
+	raw := b.Bytes()
+	raw[len(raw)-1] ^= 1
+	r.produce(topic, 0, 21)
+	r.offer(topic)
+	r.copied(topic, 0, 1)
+	r.does(model.Order{Kind: model.OrderPause, Topics: []string{topic}})
+	meta, err := r.s.Metadata(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.produce(topic, 0, 9)
+	mended := answerBelow(src, meta.Topics[topic].ID, 24, func(p *kmsg.FetchResponseTopicPartition) { p.RecordBatches = raw })
+	r.does(model.Order{Kind: model.OrderResume, Topics: []string{topic}})
+	s := r.stopsAs(topic, 0, model.ReasonCorrupt)
+	if !strings.Contains(s.Detail, "21 to 23") || s.Cursor.Src != 21 {
+		t.Errorf("lane %s, cursor %+v; want source offsets 21 to 23", s.Detail, s.Cursor)
+	}
+	mended.Store(true)
+	r.does(model.Order{Kind: model.OrderSkip, Lanes: ref(topic, 0), To: 24, Reason: "damaged"})
+	r.copied(topic, 0)
+	r.gaps(topic + "/0 21 24 skipped: damaged")
+	end := kafkatest.End(t, dst, topic, 0)
+	r.translates(topic, 0, map[int64]string{20: "20 exact", 21: fmt.Sprint(end-6, " hole"), 24: fmt.Sprint(end-6, " exact"), 30: fmt.Sprint(end, " exact")})
+}
+
+func fetchAnswer(q *kmsg.FetchRequest, id model.TopicID, change func(*kmsg.FetchResponseTopicPartition)) kmsg.Response {
 	resp, _ := q.ResponseKind().(*kmsg.FetchResponse)
 	rt := kmsg.NewFetchResponseTopic()
 	rt.TopicID = id
 	rp := kmsg.NewFetchResponseTopicPartition()
-	rp.ErrorCode = kerr.CorruptMessage.Code
+	change(&rp)
 	rt.Partitions = append(rt.Partitions, rp)
 	resp.Topics = append(resp.Topics, rt)
 	return resp

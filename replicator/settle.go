@@ -111,7 +111,7 @@ func (l *lane) judgeLocked(o *outgoing, base int64, err error) {
 	if l.verdict != goOn {
 		return
 	}
-	detail := fmt.Sprintf("batch of %d records at count %d (target offset %d): %v", o.n, o.count, l.cursor.Dst, err)
+	detail := fmt.Sprintf("batch of %d records at source offsets %d to %d (target offset %d): %v", o.n, l.cursor.Src, o.srcEnd-1, l.cursor.Dst, err)
 	switch {
 	case err == nil: // base below what is expected: the broker took it for a repetition of something else
 		l.verdict = reopen
@@ -164,7 +164,7 @@ func (l *lane) sequenceLocked(detail string) {
 
 func (l *lane) tooLargeLocked(o *outgoing, detail string) {
 	if o.n == 1 {
-		l.haltLocked(model.ReasonTooLarge, fmt.Sprintf("the record at source offset %d or right behind takes %d bytes: %s", l.cursor.Src, len(o.raw), detail))
+		l.haltLocked(model.ReasonTooLarge, fmt.Sprintf("%s; it takes %d bytes", detail, len(o.raw)))
 		return
 	}
 	// The topic accepts less than was read from its settings: batches are cut anew in a new opening.
