@@ -19,7 +19,6 @@ func TestHandler_OrdersThatMakeNoSense(t *testing.T) {
 		"unknown field":            `{"kind":"pause","force":true}`,
 		"no kind":                  `{}`,
 		"pause of lanes":           `{"kind":"pause","lanes":[{"topic":"t","partition":0}]}`,
-		"pause of a topic":         `{"kind":"pause","topics":["t"]}`,
 		"pause of all":             `{"kind":"pause","all":true}`,
 		"retry without lanes":      `{"kind":"retry"}`,
 		"retry of lanes and all":   `{"kind":"retry","all":true,"lanes":[{"topic":"t","partition":0}]}`,
@@ -53,7 +52,7 @@ func TestHandler_OrdersThatMakeNoSense(t *testing.T) {
 func TestHandler_OrdersThatMakeSense(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		`{"kind":"pause"}`, `{"kind":"resume","reason":"done"}`, `{"kind":"accept"}`, `{"kind":"accept","topics":["a","b"]}`,
+		`{"kind":"pause"}`, `{"kind":"pause","topics":["a"]}`, `{"kind":"resume","reason":"done"}`, `{"kind":"resume","topics":["a"]}`, `{"kind":"accept"}`, `{"kind":"accept","topics":["a","b"]}`,
 		`{"kind":"retry","all":true}`, `{"kind":"rebuild","lanes":[{"topic":"t","partition":3}],"dry_run":true}`,
 		`{"kind":"skip","to":5,"lanes":[{"topic":"t","partition":0}]}`, `{"kind":"adopt","topics":["t"],"from":"latest"}`,
 	} {

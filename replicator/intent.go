@@ -76,7 +76,7 @@ func (l *lane) obey(it *intent, waits bool) bool {
 	if l.state != model.StateStopped || l.intent != nil {
 		return false
 	}
-	l.intent, l.corrupt, l.seqFault = it, 0, 0
+	l.intent, l.corrupt, l.brokerErr, l.seqFault, l.singlyTo = it, 0, 0, 0, 0
 	if waits {
 		l.setLocked(model.StateWaiting, model.ReasonNone, "its target topic is being made", l.m.now())
 		return true

@@ -63,7 +63,9 @@ type Manager struct {
 	metrics        *Metrics
 	limiter        *rate.Limiter
 	tuned          atomic.Pointer[Tuning]
+	keeps          atomic.Bool // the claim outlives Run
 	producerExpiry time.Duration
+	fetchPatience  time.Duration
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
@@ -80,7 +82,7 @@ type Manager struct {
 	fatal    chan error
 	owned    chan struct{} // closed once the link is ours
 	standby  atomic.Pointer[Standby]
-	pulse    *pulse
+	pulse    *pulse // while Run runs
 
 	offers sync.Mutex // held while lanes are taken up; who has made a pause durable and then holds it sees every lane
 
@@ -95,7 +97,9 @@ type Manager struct {
 	unrouted map[*lane]struct{} // may have something to send, and no leader
 	unled    map[*lane]*queue   // wait for a leader before they can be opened or repaired
 
-	around *neighbours
+	around    *neighbours
+	vanishing vanishing
+	source    replacement
 }
 
 const maxDecompressed = 1 << 30
@@ -123,16 +127,17 @@ func New(opt Options) (*Manager, error) {
 func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Manager {
 	m := &Manager{
 		opt: opt, log: opt.Logger.With("link", opt.Link), now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
-		view: opt.View, store: store, producerExpiry: defaultExpiry,
+		view: opt.View, store: store, producerExpiry: defaultExpiry, fetchPatience: fetchPatience,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
 		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(), checkQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
-		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool), pulse: newPulse(),
+		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool),
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
+	m.source.changed = make(chan struct{})
 	m.limiter = rate.NewLimiter(rate.Inf, 0)
 	m.Tune(opt.Tuning)
 	return m
@@ -153,7 +158,7 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 	m.learnExpiry(ctx)
 	m.way.Store(m.storedWay())
 	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.sealWay()})
-	m.pulse.begin()
+	m.pulse = newPulse()
 	g, work := errgroup.WithContext(m.work)
 	m.loops(work, g)
 	var cause error
@@ -212,6 +217,10 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
 	g.Go(func() error { every(ctx, lookEach, m.watchPaused); return nil })
+	g.Go(func() error { every(ctx, quietEvery, m.watchQuiet); return nil })
+	if !m.opt.ReadUncommitted {
+		g.Go(func() error { every(ctx, txnEvery, m.watchTransactions); return nil })
+	}
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.checkQ, m.checkAll); return nil })

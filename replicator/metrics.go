@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,6 +15,11 @@ type Metrics struct {
 	foreign    *prometheus.CounterVec
 	throttle   *prometheus.CounterVec
 	lastSave   *prometheus.GaugeVec
+	sourceGone *prometheus.CounterVec
+
+	truncations, orphans *prometheus.CounterVec
+	openTxn              *prometheus.GaugeVec
+	rebuilt              *prometheus.CounterVec
 }
 
 // NewMetrics registers the counters.
@@ -33,12 +37,27 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}, []string{"link", "topic"}),
 		throttle: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_throttle_seconds_total", Help: "Time that brokers' quotas asked to wait.",
-		}, []string{"link", "cluster"}),
+		}, []string{"link", "side"}),
 		lastSave: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_state_saved_timestamp_seconds", Help: "When cursors were last stored in the state topic.",
 		}, []string{"link"}),
+		sourceGone: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_source_topics_gone_total", Help: "Source topics that were copied and are gone; their copies stay.",
+		}, []string{"link"}),
+		truncations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_source_truncations_total", Help: "Times that a source log took another branch below what had been copied.",
+		}, []string{"link"}),
+		orphans: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_orphaned_records_total", Help: "Records on the target that truncated source logs do not have any more; the ledger has the ranges.",
+		}, []string{"link"}),
+		openTxn: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lockstep_open_transaction_seconds", Help: "Age of the oldest open transaction that holds a source partition's stable offset.",
+		}, []string{"link"}),
+		rebuilt: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_fetch_clients_rebuilt_total", Help: "Times that a fetch client that brought nothing any more was replaced.",
+		}, []string{"link"}),
 	}
-	reg.MustRegister(m.delay, m.gapRecords, m.foreign, m.throttle, m.lastSave)
+	reg.MustRegister(m.delay, m.gapRecords, m.foreign, m.throttle, m.lastSave, m.sourceGone, m.truncations, m.orphans, m.openTxn, m.rebuilt)
 	return m
 }
 
@@ -55,13 +74,6 @@ func (m *Metrics) Forget(link string) {
 // landed counts an acknowledged batch.
 func (m *Manager) landed(o *outgoing) {
 	m.metrics.delay.WithLabelValues(m.opt.Link).Observe(m.now().Sub(o.fetched).Seconds())
-}
-
-func (m *Manager) throttled(cluster string, millis int32) {
-	if millis > 0 {
-		d := time.Duration(millis) * time.Millisecond
-		m.metrics.throttle.WithLabelValues(m.opt.Link, cluster).Add(d.Seconds())
-	}
 }
 
 // Collector reads the lanes' figures when they are scraped, so that copying pays nothing for them.

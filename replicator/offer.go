@@ -82,8 +82,8 @@ func (l *lane) compareLocked(a Assignment) {
 	}
 }
 
-// outnumbered stops the lanes of partitions that a target topic which was made again lacks: nobody offers them, and their
-// topic is as lost as the others'.
+// outnumbered stops the lanes of partitions that a target topic which was made again lacks, also those of an earlier run:
+// nobody offers them, and their topic is as lost as the others'.
 func (m *Manager) outnumbered(as []Assignment) {
 	now := make(map[string]model.Identity)
 	for _, a := range as {
@@ -94,6 +94,34 @@ func (m *Manager) outnumbered(as []Assignment) {
 			l.outlived(id)
 		}
 	}
+	m.Gone(m.leftBehind(as), model.ReasonTargetLost)
+}
+
+// leftBehind returns lanes that only an earlier run copied, into a target topic that was another one than what is offered
+// now for other lanes of their topic.
+func (m *Manager) leftBehind(as []Assignment) (lanes []model.Lane) {
+	lost := make(map[string]model.TopicID)
+	for _, a := range as {
+		if m.movedAway(a.Lane, a.Identity.Dst) {
+			lost[a.Lane.Topic] = a.Identity.Dst
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	for _, id := range m.view.Lanes() {
+		if now, ok := lost[id.Topic]; ok && m.lane(id) == nil && m.movedAway(id, now) {
+			lanes = append(lanes, id)
+		}
+	}
+	return lanes
+}
+
+// movedAway reports whether a lane copied the present source topic, into another target topic than the present one.
+func (m *Manager) movedAway(id model.Lane, dst model.TopicID) bool {
+	st, ok := m.view.Lane(id)
+	l := m.lane(id)
+	return ok && otherID(st.Opening.Identity.Dst, dst) && (l == nil || !otherID(st.Opening.Identity.Src, l.picture().now.Src))
 }
 
 // outlived stops a lane that goes on copying into a topic which is another one now.
@@ -107,6 +135,9 @@ func (l *lane) outlived(now model.Identity) {
 
 // Gone stops lanes whose topic does not exist any more, also lanes that only an earlier run copied: they are shown.
 func (m *Manager) Gone(lanes []model.Lane, why model.Reason) {
+	if why == model.ReasonSourceDeleted {
+		m.noteVanished(lanes)
+	}
 	for _, id := range lanes {
 		a := Assignment{Lane: id}
 		st, known := m.view.Lane(id)

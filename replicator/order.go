@@ -48,11 +48,6 @@ func (m *Manager) takesOrders() error {
 	return nil
 }
 
-// acceptSource goes on with a source that was replaced on purpose.
-func (m *Manager) acceptSource(context.Context, model.Order) ([]model.OrderStep, error) {
-	return []model.OrderStep{{Subject: m.opt.Link, Refused: "the link is not stopped as source_replaced"}}, nil
-}
-
 // begins reserves a subject for an order; ended frees it.
 func (m *Manager) begins(subject string) bool {
 	m.mu.Lock()

@@ -334,7 +334,7 @@ func TestOrder_RebuildATopicThatOthersMadeAgain(t *testing.T) {
 					r.stopsAs(topic, 2, model.ReasonTargetLost)
 				}
 				r.onRemake = func(string) {
-					grow(t, dst, topic, 3)
+					growTopic(t, dst, topic, 3)
 					r.offer(topic)
 				}
 				steps := r.does(model.Order{Kind: model.OrderRebuild, All: true})
@@ -365,7 +365,7 @@ func TestOrder_AcceptARecreatedSource(t *testing.T) {
 		kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: topic, Partitions: 2})
 		r.produce(topic, 0, 500)
 		r.produce(topic, 1, 50)
-		grow(t, dst, topic, 2)
+		growTopic(t, dst, topic, 2)
 		r.offer(topic)
 		r.stopsAs(topic, 0, model.ReasonRecreated)
 		r.copied(topic, 1) // a partition that the old topic did not have is a new lane
@@ -456,9 +456,22 @@ func TestOrder_AdoptRefusedForAnotherLinksTopic(t *testing.T) {
 	}
 }
 
-// A lane that the source itself calls corrupt retries for ever: it can be moved on while it does.
-func TestOrder_SkipARetryingLane(t *testing.T) {
+// What the source cannot read stops a lane, what it might be able to read later does not: an operator may move on either.
+func TestOrder_SkipWhatTheSourceCannotRead(t *testing.T) {
 	t.Parallel()
+	for _, c := range []struct {
+		answer *kerr.Error
+		state  model.State
+		reason model.Reason
+	}{{kerr.CorruptMessage, model.StateStopped, model.ReasonCorrupt}, {kerr.KafkaStorageError, model.StateRetrying, model.ReasonLeaderUnavailable}} {
+		t.Run(c.answer.Message, func(t *testing.T) {
+			t.Parallel()
+			skipUnreadable(t, c.answer, c.state, c.reason)
+		})
+	}
+}
+
+func skipUnreadable(t *testing.T, answer *kerr.Error, state model.State, reason model.Reason) {
 	src, dst := kafkatest.FakePair(t)
 	var ahead atomic.Int64
 	r := newRig(t, src, dst, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } })
@@ -471,25 +484,44 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mended := answerBelow(src, meta.Topics[topic].ID, 28, func(p *kmsg.FetchResponseTopicPartition) { p.ErrorCode = kerr.CorruptMessage.Code })
+	unreadableBelow(src, meta.Topics[topic].ID, 28, answer)
 	r.produce(topic, 0, 9)
 	r.does(model.Order{Kind: model.OrderResume})
 	kafkatest.Eventually(t, orderPatience, func() (bool, string) {
 		l := r.m.lane(r.id(topic, 0))
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return !l.fault.IsZero(), "the lane reads without a fault"
+		return !l.fault.IsZero() || l.state == model.StateStopped, "the lane reads without a fault"
 	})
 	ahead.Store(int64(time.Minute))
-	s := r.shows(topic, 0, model.StateRetrying)
-	if s.Reason != model.ReasonCorrupt {
+	if s := r.shows(topic, 0, state); s.Reason != reason {
 		t.Fatalf("lane %+v", s)
 	}
 	r.does(model.Order{Kind: model.OrderSkip, Lanes: ref(topic, 0), To: 28, Reason: "corrupt"})
-	mended.Store(true)
 	r.copied(topic, 0)
 	r.gaps(topic + "/0 21 28 skipped: corrupt")
 	r.translates(topic, 0, map[int64]string{20: "20 exact", 21: "21 hole", 28: "21 exact", 29: "22 exact"})
+}
+
+// unreadableBelow lets a simulated source refuse every read of a topic until one begins at an offset. A read of a session
+// may not say again where it begins.
+func unreadableBelow(c *kafkatest.Fake, id model.TopicID, good int64, answer *kerr.Error) {
+	var passed atomic.Bool
+	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		q, _ := req.(*kmsg.FetchRequest)
+		for _, t := range q.Topics {
+			for _, p := range t.Partitions {
+				if t.TopicID == id && p.FetchOffset >= good {
+					passed.Store(true)
+				}
+			}
+		}
+		if passed.Load() {
+			return nil, nil, false
+		}
+		return fetchAnswer(q, id, func(p *kmsg.FetchResponseTopicPartition) { p.ErrorCode = answer.Code }), nil, true
+	})
 }
 
 // answerBelow lets a simulated source answer every read of partition 0 of a topic that begins below an offset with something
@@ -629,7 +661,7 @@ func TestOrder_NotDoneInTimeCanBeRepeated(t *testing.T) {
 	r.equal(topic, kafkatest.CompareOptions{})
 }
 
-func grow(t *testing.T, c kafkatest.Target, topic string, n int32) {
+func growTopic(t *testing.T, c kafkatest.Target, topic string, n int32) {
 	t.Helper()
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	req.TimeoutMillis = 10_000

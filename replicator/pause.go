@@ -51,6 +51,14 @@ func pauseText(p model.Pause) string {
 	return text
 }
 
+// resumes is the remedy of a lane that a pause holds: it lifts the pause of its topic where the link is not paused.
+func resumes(p model.Pause, l model.Lane) string {
+	if p.Topic == "" {
+		return model.Remedy(model.ReasonPaused, l)
+	}
+	return "lockstep topics resume " + l.Link + ":" + l.Topic
+}
+
 // hold shows a lane as paused that was not opened, with its stored figures.
 func (l *lane) hold(v *offsetsync.View, p model.Pause) {
 	if st, ok := v.Lane(l.id); ok {
@@ -110,6 +118,9 @@ func (m *Manager) pauseOne(ctx context.Context, o model.Order, topic, subject st
 	}
 	lanes := m.pausable(o.Kind, topic)
 	step := planPause(o, subject, held, len(lanes))
+	if topic != "" && held == nil && len(m.sorted(func(p picture) bool { return p.lane.Topic == topic })) == 0 {
+		step.Refused = "the link has no lane of this topic"
+	}
 	if o.DryRun || step.Refused != "" {
 		return step
 	}

@@ -153,6 +153,8 @@ func (s *Syncer) markLost(ctx context.Context, l *look) {
 		})
 		if lost {
 			l.fail(w.Src.Name, errTargetLost)
+		} else if s.otherID(w) {
+			l.fail(w.Src.Name, errTargetSmaller)
 		}
 	}
 	if len(ended) > 0 {
@@ -219,7 +221,7 @@ func (s *Syncer) change(ctx context.Context, l *look) {
 			continue
 		}
 		in.Wanted = append(in.Wanted, w)
-		in.Lost[w.Dst.Name] = l.errs[w.Src.Name] != nil || s.otherID(w)
+		in.Lost[w.Dst.Name] = l.errs[w.Src.Name] != nil
 	}
 	actions := Plan(in)
 	if len(actions) == 0 {

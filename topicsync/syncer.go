@@ -185,6 +185,15 @@ func (s *Syncer) Once(ctx context.Context) error {
 	}
 }
 
+// Reset forgets which clusters answered and what was seen of them, for a source that was replaced on purpose. No pass may
+// be under way.
+func (s *Syncer) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids = [len(s.ids)]string{}
+	clear(s.topics)
+}
+
 // rest waits, at most until it is woken, and returns false when ctx ended first.
 func (s *Syncer) rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)

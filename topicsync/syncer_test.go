@@ -259,6 +259,9 @@ func TestSyncer_TargetMadeAgainIsOfferedAnew(t *testing.T) {
 	if got := b.lanes(); !slices.Equal(got, []string{"orders/0", "orders/0", "orders/1", "orders/2"}) {
 		t.Errorf("offered %v", got)
 	}
+	if st := state(t, s, "orders"); st.State != TopicTargetLost || st.Remedy == "" {
+		t.Errorf("nobody waits for a topic that does not grow by itself; its status is %+v", st)
+	}
 	next, _ := syncer(t, src, dst, func(o *Options) {
 		o.Known = func(model.Lane) (model.Identity, bool) { return b.ready[0].Identity, true }
 	})

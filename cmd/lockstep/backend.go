@@ -57,17 +57,6 @@ func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 	return out, nil
 }
 
-// heldState is the state of a link that is held as a whole, whatever its lanes are doing yet.
-func heldState(r model.Reason) string {
-	switch r {
-	case model.ReasonPaused:
-		return api.LinkStatePaused
-	case model.ReasonSuperseded:
-		return api.LinkStateNotOwned
-	}
-	return api.LinkStateStopped
-}
-
 // show summarizes a link.
 func (r *running) show() api.Link {
 	s := r.status()
@@ -80,8 +69,6 @@ func (r *running) show() api.Link {
 		a.Problems = problems(r.link.syncer.Topics(), time.Now())
 	}
 	switch {
-	case r.failed():
-		a.State = api.LinkStateStopped
 	case s.Reason != model.ReasonNone:
 		a.State = heldState(s.Reason)
 	case len(a.Problems) > 0 && a.State == api.LinkStateCopying:
@@ -126,6 +113,17 @@ func stopReason(err error) model.Reason {
 		return reason
 	}
 	return model.ReasonRefused
+}
+
+// heldState is the state of a link that is held as a whole, whatever its lanes are doing yet.
+func heldState(r model.Reason) string {
+	switch r {
+	case model.ReasonPaused:
+		return api.LinkStatePaused
+	case model.ReasonSuperseded:
+		return api.LinkStateNotOwned
+	}
+	return api.LinkStateStopped
 }
 
 func apiPauses(ps []model.Pause) (out []api.Pause) {
@@ -244,6 +242,9 @@ func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]
 		return nil, stoppedError(r)
 	}
 	steps, err := r.link.manager.Order(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return nil, err // the time was over, or nobody waits for the answer
+	}
 	if err != nil {
 		return nil, api.Refused("nothing was done; lockstep status shows links and lanes", "%v", err)
 	}
@@ -271,6 +272,9 @@ func (r *running) ready() error {
 	why := "its state and topics are being read"
 	if w := r.link.waits.Load(); w != nil {
 		why = *w
+	}
+	if s := r.link.manager.Status(); s.Reason != model.ReasonNone {
+		why = s.Detail
 	}
 	return fmt.Errorf("link %s is not open yet: %s", r.cfg.Name, why)
 }

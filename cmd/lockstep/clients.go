@@ -14,51 +14,53 @@ import (
 type clients struct {
 	log *slog.Logger
 
-	mu     sync.Mutex // guards the field below, and the users of what is in it
-	newest map[string]*sharedCluster
+	mu   sync.Mutex // guards open
+	open map[*kafka.Cluster]*use
 }
 
-type sharedCluster struct {
-	*kafka.Cluster
+// use is a cluster's clients in use.
+type use struct {
 	cfg   config.Cluster
-	users int
+	links int
 }
 
 func newClients(log *slog.Logger) *clients {
-	return &clients{log: log, newest: make(map[string]*sharedCluster)}
+	return &clients{log: log, open: make(map[*kafka.Cluster]*use)}
 }
 
 // take returns the clients of a cluster as it is configured now; whoever has those of an older configuration keeps
 // them. It opens no connection. The caller gives them back.
-func (c *clients) take(cfg config.Cluster) (*sharedCluster, error) {
+func (c *clients) take(cfg config.Cluster) (*kafka.Cluster, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, ok := c.newest[cfg.Name]
-	if !ok || !s.cfg.Equal(cfg) {
-		k, err := kafka.Dial(cfg, kafka.Options{Logger: c.log})
-		if err != nil {
-			return nil, fmt.Errorf("cluster %s: %w", cfg.Name, err)
+	for k, u := range c.open {
+		if u.cfg.Equal(cfg) {
+			u.links++
+			return k, nil
 		}
-		s = &sharedCluster{Cluster: k, cfg: cfg}
-		c.newest[cfg.Name] = s
 	}
-	s.users++
-	return s, nil
+	k, err := kafka.Dial(cfg, kafka.Options{Logger: c.log})
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", cfg.Name, err)
+	}
+	c.open[k] = &use{cfg: cfg, links: 1}
+	return k, nil
 }
 
 // give takes clients back. Nil is nothing.
-func (c *clients) give(s *sharedCluster) {
-	if s == nil {
-		return
-	}
+func (c *clients) give(k *kafka.Cluster) {
 	c.mu.Lock()
-	s.users--
-	last := s.users == 0
-	if last && c.newest[s.cfg.Name] == s {
-		delete(c.newest, s.cfg.Name)
+	u := c.open[k]
+	last := false
+	if u != nil {
+		u.links--
+		last = u.links == 0
+	}
+	if last {
+		delete(c.open, k)
 	}
 	c.mu.Unlock()
 	if last {
-		s.Close()
+		k.Close()
 	}
 }

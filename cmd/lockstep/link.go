@@ -25,7 +25,7 @@ import (
 type link struct {
 	cfg      config.Link // as it began; what may change while it runs is kept by who uses it
 	log      *slog.Logger
-	src, dst *sharedCluster
+	src, dst *kafka.Cluster
 	clients  *clients
 	state    *statelog.Log
 	view     *offsetsync.View
@@ -37,7 +37,7 @@ type link struct {
 }
 
 // newLink prepares a link of a configuration. It asks no broker.
-func (n *node) newLink(cfg config.Link, all *config.Config) (_ *link, err error) {
+func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *link, err error) {
 	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), clients: n.clients}
 	defer func() {
 		if err != nil {
@@ -54,18 +54,18 @@ func (n *node) newLink(cfg config.Link, all *config.Config) (_ *link, err error)
 	if err != nil {
 		return nil, err
 	}
-	l.state = statelog.New(l.dst.Cluster, cfg.Name, statelog.Options{Logger: n.log})
+	l.state = statelog.New(l.dst, cfg.Name, statelog.Options{Logger: n.log})
 	l.view = offsetsync.NewView(l.state)
 	l.manager, err = replicator.New(replicator.Options{
-		Link: cfg.Name, Source: l.src.Cluster, Target: l.dst.Cluster, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
+		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
 		Budget: n.budget, Metrics: n.metrics, ReadUncommitted: cfg.Isolation == "read_uncommitted",
 		Limits: l.limits, Remake: l.remake, Tuning: tuning, Rack: l.src.Rack(), Logger: n.log,
-		TakeOver: n.how.takeOver, Wait: n.how.wait,
+		TakeOver: how.takeOver, Wait: how.wait,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src.Cluster, Dst: l.dst.Cluster, Lanes: l, Logger: n.log, Known: l.known})
+	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
 	return l, nil
 }
 
@@ -208,11 +208,23 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		}
 		if once {
 			defer stop()
-			return l.copyOnce(until)
+			return l.copyOnceFrom(until)
 		}
-		return l.keepTopics(until)
+		err := l.keepTopics(until)
+		if err != nil {
+			stop() // copying without anybody who watches the topics would look well, whatever became of them
+		}
+		return clusterChanged(err)
 	})
 	return g.Wait()
+}
+
+// clusterChanged gives the end of a link whose clusters are not those that it began with its exit code.
+func clusterChanged(err error) error {
+	if errors.Is(err, topicsync.ErrClusterChanged) {
+		return refused(fmt.Errorf("%w; the next start looks at both sides anew", err))
+	}
+	return err
 }
 
 // ownership gives a refusal to run its exit code.
@@ -232,14 +244,6 @@ func refusedState(err error) error {
 	return err
 }
 
-func (l *link) keepTopics(ctx context.Context) error {
-	if err := l.syncer.Once(ctx); err != nil && ctx.Err() == nil {
-		l.log.Warn("not every topic is ready", "error", err)
-	}
-	l.ready.Store(true)
-	return l.syncer.Run(ctx)
-}
-
 // check makes sure that both sides answer and are two clusters.
 func (l *link) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -256,7 +260,7 @@ func (l *link) check(ctx context.Context) error {
 		return refused(fmt.Errorf("clusters %s and %s are one and the same cluster (%s): check their brokers, and what the brokers advertise",
 			l.cfg.Source, l.cfg.Target, src))
 	}
-	return errors.Join(supports(ctx, l.src.Cluster, kafka.SourceNeeds()), supports(ctx, l.dst.Cluster, kafka.TargetNeeds()))
+	return errors.Join(supports(ctx, l.src, kafka.SourceNeeds()), supports(ctx, l.dst, kafka.TargetNeeds()))
 }
 
 // supports refuses a cluster with a broker that is too old, before anything of it is used.
@@ -302,7 +306,7 @@ func (l *link) Leave(ctx context.Context, topics []string) {
 
 // limits reads what a target topic accepts now.
 func (l *link) limits(ctx context.Context, topic string) (batch.Limits, error) {
-	limits, errs := topicsync.ReadLimits(ctx, l.dst.Cluster, []string{topic})
+	limits, errs := topicsync.ReadLimits(ctx, l.dst, []string{topic})
 	return limits[topic].Batch(), errs[topic]
 }
 

@@ -78,10 +78,10 @@ func (r *running) over() bool {
 }
 
 // make prepares the links that a process starts with. It asks no broker.
-func (s *links) make(cfg *config.Config) error {
+func (s *links) make(cfg *config.Config, how runMode) error {
 	var list []*running
 	for _, c := range cfg.Links {
-		l, err := s.n.newLink(c, cfg)
+		l, err := s.n.newLink(c, cfg, how)
 		if err != nil {
 			return err
 		}
@@ -94,9 +94,9 @@ func (s *links) make(cfg *config.Config) error {
 // run starts the links and copies until ctx ends, or with once until everything present has been copied. A link that
 // cannot begin ends the others and is the error, as long as the process is starting; one that ends by itself later is
 // shown as stopped while others are at work. Changes are taken over as they come.
-func (s *links) run(ctx, hard context.Context, once bool) error {
+func (s *links) run(ctx, hard context.Context, how runMode) error {
 	for _, r := range s.now() {
-		s.begin(ctx, hard, once, r)
+		s.begin(ctx, hard, how.once, r)
 	}
 	for {
 		select {
@@ -105,7 +105,7 @@ func (s *links) run(ctx, hard context.Context, once bool) error {
 				return errors.Join(err, s.endAll())
 			}
 		case c := <-s.changes:
-			s.take(ctx, hard, c)
+			s.take(ctx, hard, how, c)
 		case <-ctx.Done():
 			return s.endAll()
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/config"
+	"lockstep/internal/kafka"
 )
 
 // The clients of a cluster are shared as long as its settings stay, and closed with the last link that uses them.
@@ -15,7 +16,7 @@ func TestClients_AreSharedUntilTheClusterChanges(t *testing.T) {
 	t.Parallel()
 	cs := newClients(slog.New(slog.DiscardHandler))
 	cfg := config.Cluster{Name: "a", Brokers: []string{"127.0.0.1:1"}}
-	take := func() *sharedCluster {
+	take := func() *kafka.Cluster {
 		t.Helper()
 		s, err := cs.take(cfg)
 		if err != nil {
@@ -23,7 +24,7 @@ func TestClients_AreSharedUntilTheClusterChanges(t *testing.T) {
 		}
 		return s
 	}
-	ended := func(s *sharedCluster) bool { return s.Admin().Context().Err() != nil }
+	ended := func(s *kafka.Cluster) bool { return s.Admin().Context().Err() != nil }
 	one, two := take(), take()
 	if one != two {
 		t.Error("two links of one cluster have different clients")
@@ -42,7 +43,7 @@ func TestClients_AreSharedUntilTheClusterChanges(t *testing.T) {
 		t.Errorf("closed: old %v, new %v; want only the old ones", ended(two), ended(three))
 	}
 	cs.give(three)
-	if !ended(three) || len(cs.newest) > 0 {
+	if !ended(three) || len(cs.open) > 0 {
 		t.Error("clients that nobody uses are kept")
 	}
 	cs.give(nil)

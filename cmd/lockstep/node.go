@@ -23,7 +23,6 @@ import (
 // node is one running process: its clients, its links and its listeners.
 type node struct {
 	cfg      *config.Config // as it started; the reloader knows what is in force
-	how      manner
 	log      *slog.Logger
 	level    *slog.LevelVar
 	home     *cluster.Home
@@ -37,7 +36,7 @@ type node struct {
 }
 
 // newNode takes the data directory. It asks no broker.
-func newNode(set *settings, how manner, log *slog.Logger, level *slog.LevelVar) (*node, error) {
+func newNode(set *settings, log *slog.Logger, level *slog.LevelVar) (*node, error) {
 	cfg := set.first
 	home, err := cluster.Open(cfg.Node.DataDir)
 	if err != nil {
@@ -46,7 +45,7 @@ func newNode(set *settings, how manner, log *slog.Logger, level *slog.LevelVar) 
 		}
 		return nil, err
 	}
-	n := &node{cfg: cfg, how: how, log: log, level: level, home: home, registry: prometheus.NewRegistry(), process: uuid.NewString()[:8],
+	n := &node{cfg: cfg, log: log, level: level, home: home, registry: prometheus.NewRegistry(), process: uuid.NewString()[:8],
 		clients: newClients(log), budget: replicator.NewBudget(cfg.Limits.BufferBytes)}
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(), n.bufferGauge())
 	n.metrics = replicator.NewMetrics(n.registry)
@@ -74,12 +73,12 @@ func (n *node) close() error {
 }
 
 // start opens the listeners and prepares every link. Nothing is copied yet.
-func (n *node) start(ctx context.Context) (listeners, error) {
+func (n *node) start(ctx context.Context, how runMode) (listeners, error) {
 	ls, err := n.listen(ctx)
 	if err != nil {
 		return ls, err
 	}
-	if err := n.links.make(n.cfg); err != nil {
+	if err := n.links.make(n.cfg, how); err != nil {
 		return ls, errors.Join(err, ls.close())
 	}
 	return ls, nil
@@ -125,10 +124,10 @@ func (l listeners) close() error {
 	return err
 }
 
-// run serves and copies until ctx ends, or with once until everything present now has been copied. hard ends at once. What
-// comes from asked has the configuration read again; with once nothing has.
-func (n *node) run(ctx, hard context.Context, asked <-chan os.Signal, show *progress) error {
-	ls, err := n.start(ctx)
+// run serves and copies until ctx ends, or with how.once until everything present now has been copied. hard ends at once. What
+// comes from asked has the configuration read again; with how.once nothing has.
+func (n *node) run(ctx, hard context.Context, asked <-chan os.Signal, how runMode, show *progress) error {
+	ls, err := n.start(ctx, how)
 	if err != nil {
 		return err
 	}
@@ -149,11 +148,11 @@ func (n *node) run(ctx, hard context.Context, asked <-chan os.Signal, show *prog
 	reloading := make(chan struct{})
 	go func() {
 		defer close(reloading)
-		if !n.how.once {
+		if !how.once {
 			n.reload.run(copyCtx, asked)
 		}
 	}()
-	err = n.links.run(copyCtx, hard, n.how.once)
+	err = n.links.run(copyCtx, hard, how)
 	stopCopying()
 	<-showing
 	<-reloading

@@ -44,15 +44,16 @@ func fates(stopped map[string]bool, next []config.Link, changes []config.Change)
 
 // take brings the links in line with a changed configuration. What ends has ended before anything else begins, so that a
 // topic may move from one link to another.
-func (s *links) take(ctx, hard context.Context, c *renewal) {
+func (s *links) take(ctx, hard context.Context, how runMode, c *renewal) {
 	defer close(c.done)
 	there := make(map[string]*running)
 	stopped := make(map[string]bool)
 	for _, r := range s.now() {
 		there[r.cfg.Name], stopped[r.cfg.Name] = r, r.over()
 	}
+	how.takeOver = false // was asked for at the start
 	f := fates(stopped, c.cfg.Links, c.what)
-	s.endThese(there, f)
+	s.endThese(there, f, byName(c.cfg.Links))
 	s.retune(ctx, there, f.keep, c)
 	list := make([]*running, len(c.cfg.Links))
 	for i, cfg := range c.cfg.Links {
@@ -60,7 +61,7 @@ func (s *links) take(ctx, hard context.Context, c *renewal) {
 			list[i] = there[cfg.Name]
 			continue
 		}
-		list[i] = s.remake(cfg, c.cfg)
+		list[i] = s.remake(cfg, c.cfg, how)
 	}
 	s.set(list)
 	for _, r := range list {
@@ -72,8 +73,13 @@ func (s *links) take(ctx, hard context.Context, c *renewal) {
 }
 
 // endThese ends links that go or start again, and shows them no more.
-func (s *links) endThese(there map[string]*running, f fate) {
+func (s *links) endThese(there map[string]*running, f fate, next map[string]config.Link) {
 	var rs []*running
+	for _, name := range f.again {
+		if r := there[name]; r.link != nil && r.cfg.Target == next[name].Target {
+			r.link.manager.KeepClaim() // whoever stands by is not to take a link that is only started again
+		}
+	}
 	for _, name := range slices.Concat(f.end, f.again) {
 		rs = append(rs, there[name])
 	}
@@ -121,9 +127,9 @@ func (s *links) retune(ctx context.Context, there map[string]*running, names []s
 }
 
 // remake makes a link of a changed configuration. One that cannot be made is shown as stopped.
-func (s *links) remake(cfg config.Link, all *config.Config) *running {
+func (s *links) remake(cfg config.Link, all *config.Config, how runMode) *running {
 	r := &running{cfg: cfg, done: make(chan struct{})}
-	l, err := s.n.newLink(cfg, all)
+	l, err := s.n.newLink(cfg, all, how)
 	if err != nil {
 		s.n.log.Error("link stopped", "link", cfg.Name, "error", err)
 		r.noted = true

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,28 @@ type inProcess struct {
 	listen   string
 	client   *api.Client
 	asked    chan os.Signal
+
+	mu  sync.Mutex // guards log
+	log strings.Builder
+}
+
+// Write takes a line of the log.
+func (p *inProcess) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(line)
+}
+
+// claims counts how often a link was claimed.
+func (p *inProcess) claims(link string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for line := range strings.Lines(p.log.String()) {
+		if strings.Contains(line, "claimed the link") && strings.Contains(line, "link="+link+" ") {
+			n++
+		}
+	}
+	return n
 }
 
 func startNode(t *testing.T, links string) *inProcess {
@@ -46,13 +69,13 @@ func startNode(t *testing.T, links string) *inProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := newNode(set, manner{}, slog.New(slog.DiscardHandler), new(slog.LevelVar))
+	n, err := newNode(set, slog.New(slog.NewTextHandler(p, nil)), new(slog.LevelVar))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- n.run(ctx, t.Context(), p.asked, newProgress(&strings.Builder{})) }()
+	go func() { ended <- n.run(ctx, t.Context(), p.asked, runMode{}, newProgress(&strings.Builder{})) }()
 	t.Cleanup(func() {
 		stop()
 		if err := errors.Join(<-ended, n.close()); err != nil {
@@ -138,6 +161,17 @@ func TestReload_LinksFollowTheFile(t *testing.T) {
 		t.Errorf("a topic that came back is in opening %d of term %d, was in %d of %d", again.Opening, again.Term, x.Opening, x.Term)
 	}
 
+	before := p.lane("moves", "x")
+	p.reload(strings.Replace(linkLine("moves", "x,y"), "source", "isolation: read_uncommitted, source", 1) + linkLine("steady", "orders"))
+	kafkatest.Eventually(t, 30*time.Second, func() (bool, string) {
+		l, err := p.client.Lane(t.Context(), "moves", "x", 0)
+		return err == nil && l.State == "copying" && l.Opening > before.Opening, fmt.Sprintf("%+v, %v", l, err)
+	})
+	if n := p.claims("moves"); n != 1 {
+		t.Errorf("a link that was only started again was claimed %d times", n)
+	}
+	p.await("steady:orders/0 copying", "moves:x/0 copying", "moves:y/0 copying")
+
 	p.reload(linkLine("steady", "orders"))
 	p.await("steady:orders/0 copying")
 	p.reload(linkLine("steady", "orders") + "nonsense: 1\n")
@@ -147,6 +181,9 @@ func TestReload_LinksFollowTheFile(t *testing.T) {
 	})
 	p.reload(linkLine("steady", "orders") + linkLine("moves", "x"))
 	p.await("steady:orders/0 copying", "moves:x/0 copying")
+	if n := p.claims("moves"); n != 2 {
+		t.Errorf("a link that was given up and came back was claimed %d times", n)
+	}
 	if again := p.lane("moves", "x"); again.Term != x.Term {
 		t.Errorf("a link that came back is in term %d, was in %d", again.Term, x.Term)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	var how manner
+	var how runMode
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the service: copy until stopped",
@@ -32,12 +32,12 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if how.takeOver && how.wait {
-				return usage(errors.New("--take-over does not wait, --wait does: give one of them"))
-			}
 			set, err := newSettings(source)
 			if err != nil {
 				return err
+			}
+			if how.takeOver && how.wait {
+				return usage(errors.New("--take-over does not wait, --wait does: give one of them"))
 			}
 			return a.serve(cmd.Context(), set, how)
 		},
@@ -49,10 +49,10 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
-// manner is what the command line of run asks for besides the configuration.
-type manner struct{ once, takeOver, wait bool }
+// runMode is what the command line of run asks for besides the configuration.
+type runMode struct{ once, takeOver, wait bool }
 
-func (a *app) serve(ctx context.Context, set *settings, how manner) error {
+func (a *app) serve(ctx context.Context, set *settings, how runMode) error {
 	asked := make(chan os.Signal, 1)
 	if !how.once {
 		signal.Notify(asked, syscall.SIGHUP) // before anything takes time: without it the signal would end the process
@@ -60,14 +60,14 @@ func (a *app) serve(ctx context.Context, set *settings, how manner) error {
 	}
 	show := newProgress(a.stderr)
 	log, level := newLeveledLogger(show.logWriter(), set.first.Log)
-	n, err := newNode(set, how, log, level)
+	n, err := newNode(set, log, level)
 	if err != nil {
 		return err
 	}
 	log.Info("lockstep starts", "version", buildVersion(), "owner", n.home.ID, "links", len(set.first.Links))
 	hard, cancel := secondSignal(ctx)
 	defer cancel()
-	err = n.run(ctx, hard, asked, show)
+	err = n.run(ctx, hard, asked, how, show)
 	err = errors.Join(err, n.close())
 	switch {
 	case err == nil:

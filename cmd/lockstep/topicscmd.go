@@ -13,8 +13,16 @@ import (
 var topicPattern = regexp.MustCompile(`^([a-zA-Z0-9._-]+):([a-zA-Z0-9._-]+)$`)
 
 func (a *app) topicsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "topics", Short: "Take care of topics that are not copied"}
-	c.AddCommand(a.topicsAcceptCommand(), a.topicsAdoptCommand())
+	c := &cobra.Command{Use: "topics", Short: "Take care of topics: pause them, and those that are not copied"}
+	c.AddCommand(
+		a.topicsAcceptCommand(), a.topicsAdoptCommand(),
+		a.topicsOrderCommand(model.OrderPause, "pause", "End the copying of topics cleanly until they are resumed",
+			"End the copying of topics cleanly until they are resumed; the link's other topics go on. What was sent is finished and stored, "+
+				"and the pause outlives restarts."),
+		a.topicsOrderCommand(model.OrderResume, "resume", "Go on with paused topics",
+			"Go on with topics that were paused by name: their lanes are opened again where they ended. A pause of the whole link is lifted "+
+				"with lockstep links resume."),
+	)
 	return c
 }
 
