@@ -24,6 +24,9 @@ func TestWayOut_Diverged(t *testing.T) {
 			s := newService(t, linkBetween(src, dst, []string{topic})).start()
 			s.repeats = 12
 			s.equal(src, dst, topic)
+			for p := range int32(3) { // stored: what only headers tell would go with them
+				s.awaitLane(topic, p, wayOutPatience, func(l laneDetail) bool { return l.Count == 500 })
+			}
 			comeBack := awayWays()[away](s)
 			dst.Kill(t, 1)
 			dst.CutLog(t, 1, topic, 0, 300)
