@@ -40,9 +40,14 @@ type Translator interface {
 	Translate(ctx context.Context, link string, req TranslateRequest) ([]Offset, error)
 }
 
+// ConfigReader tells which configuration is in force. It is for a Backend that runs by one; the others have none to tell.
+type ConfigReader interface {
+	Config(ctx context.Context) (ConfigStatus, error)
+}
+
 // Carer does what an operator orders of a link. It returns when each subject has taken the order, was refused or failed,
-// or when ctx ends; a step that is neither done, nor refused, nor has an error was still on its way then. An error
-// means that nothing was done at all.
+// or when ctx ends; a step that was not done by then says so in its error. An error of the call means that nothing was
+// done at all.
 type Carer interface {
 	Order(ctx context.Context, link string, o model.Order) ([]model.OrderStep, error)
 }

@@ -60,10 +60,16 @@ func (f LaneFilter) apply(lanes []Lane) []Lane {
 	})
 }
 
-// Links returns the links as the service sees them.
-func (c *Client) Links(ctx context.Context) ([]Link, error) {
+// Status returns the links as the service sees them, and its configuration.
+func (c *Client) Status(ctx context.Context) (Status, error) {
 	var out Status
 	err := c.get(ctx, &out, nil, "api", "v1", "status")
+	return out, err
+}
+
+// Links returns the links as the service sees them.
+func (c *Client) Links(ctx context.Context) ([]Link, error) {
+	out, err := c.Status(ctx)
 	return out.Links, err
 }
 

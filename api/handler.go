@@ -75,7 +75,12 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) status(w http.ResponseWriter, r *http.Request) {
 	links, err := h.backend.Links(r.Context())
-	h.answer(w, r, Status{Schema: Schema, Links: full(links)}, err)
+	s := Status{Schema: Schema, Links: full(links)}
+	if b, ok := h.backend.(ConfigReader); ok && err == nil {
+		s.Config = new(ConfigStatus)
+		*s.Config, err = b.Config(r.Context())
+	}
+	h.answer(w, r, s, err)
 }
 
 func (h *handler) link(w http.ResponseWriter, r *http.Request) {

@@ -221,3 +221,30 @@ func TestMonitoringHandler_AnyHostAndNothingElse(t *testing.T) {
 		}
 	}
 }
+
+// configured is a backend that runs by a configuration.
+type configured struct {
+	*fakeBackend
+	config ConfigStatus
+	err    error
+}
+
+func (c *configured) Config(context.Context) (ConfigStatus, error) { return c.config, c.err }
+
+func TestHandler_StatusTellsTheConfiguration(t *testing.T) {
+	t.Parallel()
+	b := &configured{fakeBackend: newFake(), config: ConfigStatus{
+		File: "lockstep.yaml", Hash: "9f86d0", LoadedAt: since,
+		Pending: []ConfigChange{{Key: "node.id", Old: "n1", New: "n2"}},
+		Failed:  &ConfigFailure{At: since, Hash: "60303a", Faults: []string{"lockstep.yaml:9: links[0].topic: unknown key"}},
+	}}
+	golden(t, "status_config.json", ask(t, Handler(b, nil, nil), http.MethodGet, "/api/v1/status", "").Body.Bytes())
+	got, err := newTestClient(t, Handler(b, nil, nil)).Status(t.Context())
+	if d := cmp.Diff(Status{Schema: Schema, Links: b.links, Config: &b.config}, got); err != nil || d != "" {
+		t.Errorf("client: %v; -want +got\n%s", err, d)
+	}
+	b.err = errors.New("lost")
+	if w := ask(t, Handler(b, nil, nil), http.MethodGet, "/api/v1/status", ""); w.Code != http.StatusInternalServerError {
+		t.Errorf("status %d for an error of the backend", w.Code)
+	}
+}

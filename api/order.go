@@ -24,7 +24,7 @@ type OrderAnswer struct {
 }
 
 // order carries out what an operator orders, or with dry_run plans it. The query timeout (60s, "2m") bounds how long
-// subjects may take; those that did not get there in time are neither done nor refused in the answer.
+// subjects may take; those that did not get there in time have an error in the answer that says so.
 func (h *handler) order(w http.ResponseWriter, r *http.Request) {
 	var o model.Order
 	d := json.NewDecoder(r.Body)

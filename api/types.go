@@ -8,8 +8,34 @@ const Schema = 1
 
 // Status is the answer of GET /api/v1/status.
 type Status struct {
-	Schema int    `json:"schema"`
-	Links  []Link `json:"links"`
+	Schema int           `json:"schema"`
+	Links  []Link        `json:"links"`
+	Config *ConfigStatus `json:"config,omitempty"` // of a running service
+}
+
+// ConfigStatus says which configuration is in force, and what is in the way of a newer one.
+type ConfigStatus struct {
+	File     string    `json:"file"` // "" when all settings are variables
+	Hash     string    `json:"hash"` // SHA-256 of the file's content
+	LoadedAt time.Time `json:"loaded_at"`
+	// Pending are changes in the file that a restart will take over.
+	Pending []ConfigChange `json:"pending,omitempty"`
+	// Failed is why the file's present content is not in force.
+	Failed *ConfigFailure `json:"failed,omitempty"`
+}
+
+// ConfigChange is one changed setting.
+type ConfigChange struct {
+	Key string `json:"key"`
+	Old string `json:"old"`
+	New string `json:"new"`
+}
+
+// ConfigFailure is a configuration with faults: when it was seen, and each fault with its place.
+type ConfigFailure struct {
+	At     time.Time `json:"at"`
+	Hash   string    `json:"hash"`
+	Faults []string  `json:"faults"`
 }
 
 // LinkStatus is the answer of GET /api/v1/links/{link}.

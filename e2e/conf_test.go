@@ -18,11 +18,11 @@ import (
 // conf is a configuration of one link, or of several.
 type conf struct {
 	primary, backup []string // brokers; links flow from primary to backup unless they say otherwise
-	primaryUser     string   // of SASL PLAIN, whose password is its name
-	backupUser      string
+	backupUser      string   // of SASL PLAIN, whose password is its name
 	links           []linkConf
 	dataDir         string // default: a folder of the test
 	listen          string // default: a free port
+	primaryMore     string // further settings of the cluster primary, such as ", sasl: {…}"
 	more            string // further lines, such as "limits: {…}"
 }
 
@@ -77,7 +77,7 @@ func (c conf) complete(t testing.TB) conf {
 func (c conf) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "node: {data_dir: %q}\napi: {listen: %q}\n", c.dataDir, c.listen)
-	fmt.Fprintf(&b, "clusters:\n  primary: {brokers: [%s]%s}\n  backup: {brokers: [%s]%s}\n", quoted(c.primary), sasl(c.primaryUser), quoted(c.backup), sasl(c.backupUser))
+	fmt.Fprintf(&b, "clusters:\n  primary: {brokers: [%s]%s}\n  backup: {brokers: [%s]%s}\n", quoted(c.primary), c.primaryMore, quoted(c.backup), sasl(c.backupUser))
 	b.WriteString("links:\n")
 	for _, l := range c.links {
 		source, target := "primary", "backup"

@@ -10,22 +10,18 @@ import (
 	"lockstep/internal/kafkatest"
 )
 
-// quota limits a client id on a cluster until the test is over.
+// quota limits a client id on a cluster.
 func quota(t *testing.T, c kafkatest.Target, clientID string, rates map[string]float64) {
 	t.Helper()
-	set := func(remove bool) error {
-		var ops []kadm.AlterClientQuotaOp
-		for key, rate := range rates {
-			ops = append(ops, kadm.AlterClientQuotaOp{Key: key, Value: rate, Remove: remove})
-		}
-		entity := kadm.ClientQuotaEntity{{Type: "client-id", Name: &clientID}}
-		got, err := kadm.NewClient(c.Admin()).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{Entity: entity, Ops: ops}})
-		if err == nil && len(got) == 1 {
-			err = got[0].Err
-		}
-		return err
+	entry := kadm.AlterClientQuotaEntry{Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: &clientID}}}
+	for key, rate := range rates {
+		entry.Ops = append(entry.Ops, kadm.AlterClientQuotaOp{Key: key, Value: rate})
 	}
-	if err := set(false); err != nil {
+	got, err := kadm.NewClient(c.Admin()).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{entry})
+	if err == nil {
+		err = got[0].Err
+	}
+	if err != nil {
 		t.Fatalf("set quota: %v", err)
 	}
 }
@@ -35,7 +31,9 @@ func quota(t *testing.T, c kafkatest.Target, clientID string, rates map[string]f
 func TestQuota_SettlesAtTheAllowedRate(t *testing.T) {
 	kafkatest.Long(t)
 	t.Parallel()
-	src, dst := pair(t)
+	short := kafkatest.Options{Properties: map[string]string{"quota.window.num": "3", "quota.window.size.seconds": "1"}}
+	both := kafkatest.StartAll(t, short, short)
+	src, dst := both[0], both[1]
 	const rate, size = 400_000, 4_000_000
 	topic := kafkatest.Topic(t, src, kafkatest.TopicOptions{Partitions: 4})
 	backlog := func(seed uint64) {
@@ -44,10 +42,9 @@ func TestQuota_SettlesAtTheAllowedRate(t *testing.T) {
 		}
 	}
 	backlog(1)
-	id := linkName()
-	env := []string{"LOCKSTEP_CLUSTERS__PRIMARY__CLIENT_ID=" + id + "-p", "LOCKSTEP_CLUSTERS__BACKUP__CLIENT_ID=" + id + "-b"}
-	quota(t, src, id+"-p", map[string]float64{"consumer_byte_rate": rate})
-	s := newService(t, linkBetween(src, dst, []string{topic})).start(env...)
+	const id = "lockstep"
+	quota(t, src, id, map[string]float64{"consumer_byte_rate": rate})
+	s := newService(t, linkBetween(src, dst, []string{topic})).start()
 	took := s.timed(src, topic)
 	t.Logf("limited at the source: %.0f kB/s of %d", size/took.Seconds()/1000, rate/1000)
 	if fastest := size / rate * time.Second; took < fastest/2 {
@@ -55,8 +52,8 @@ func TestQuota_SettlesAtTheAllowedRate(t *testing.T) {
 	}
 	s.throttledBy(t, "primary")
 
-	quota(t, src, id+"-p", map[string]float64{"consumer_byte_rate": 1e9})
-	quota(t, dst, id+"-b", map[string]float64{"producer_byte_rate": rate, "consumer_byte_rate": 50_000})
+	quota(t, src, id, map[string]float64{"consumer_byte_rate": 1e9})
+	quota(t, dst, id, map[string]float64{"producer_byte_rate": rate, "consumer_byte_rate": rate / 4})
 	backlog(2)
 	took = s.timed(src, topic)
 	t.Logf("limited at the target: %.0f kB/s of %d", size/took.Seconds()/1000, rate/1000)
@@ -64,9 +61,10 @@ func TestQuota_SettlesAtTheAllowedRate(t *testing.T) {
 	atMostMarkers(t, dst, []string{topic}, 0)
 
 	backlog(3)
+	rest(t.Context(), time.Second)
 	s.kill() // in the middle of it
 	began := time.Now()
-	s.start(env...)
+	s.start()
 	t.Logf("ready %s after its death, under quotas", time.Since(began).Round(100*time.Millisecond))
 	s.equal(src, dst, topic)
 	s.stop()

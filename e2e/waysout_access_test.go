@@ -42,7 +42,7 @@ func deniedAndGranted(t *testing.T, src, dst, guarded *kafkatest.Cluster, op kad
 	}
 	c := linkBetween(src, dst, []string{held, healthy})
 	if guarded == src {
-		c.primaryUser = "lockstep"
+		c.primaryMore = sasl("lockstep")
 	} else {
 		c.backupUser = "lockstep"
 	}

@@ -94,6 +94,7 @@ func TestWayOut_TargetWiped(t *testing.T) {
 				kafkatest.Produce(t, src, topic, p, sequel()(1000))
 			}
 			s := newService(t, linkBetween(src, dst, []string{topic})).start()
+			s.repeats = 6
 			s.equal(src, dst, topic)
 			if away == "stopped" {
 				s.stop()

@@ -86,6 +86,7 @@ func TestWayOut_KilledInAnOrder(t *testing.T) {
 				first := s.command(args...)
 				s.diesByItself(t, point)
 				s.start()
+				s.awaitLane(topic, 0, wayOutPatience, func(l laneDetail) bool { return l.State == "stopped" || l.State == "copying" })
 				again := s.command(args...)
 				if again.code != 0 && again.code != 3 { // 3: it had been done before the service died
 					t.Errorf("the same order once more: %s\nbefore: %s", again, first)

@@ -380,11 +380,14 @@ func (l *lane) skipTrimmed(o *opened, to int64) error {
 func (l *lane) state() LaneState {
 	o := l.newest()
 	s := LaneState{
-		Opening: o.Opening, Cursor: o.Origin, Gaps: slices.Clip(l.gaps), Map: l.m.Clone(), Fault: l.fault,
+		Opening: o.Opening, Cursor: o.Origin, Epochs: o.Epochs, Gaps: slices.Clip(l.gaps), Map: l.m.Clone(), Fault: l.fault,
 		Plan: jumps(o.plan.pts), Landings: landings(o.land.pts), planN: o.plan.total, landN: o.land.total,
 	}
 	if o.good != nil {
 		s.Cursor, s.Clean = o.good.Cursor, o.good.Clean
+		if len(o.good.Epochs) > 0 {
+			s.Epochs = o.good.Epochs
+		}
 	}
 	return s
 }

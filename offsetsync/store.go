@@ -44,6 +44,8 @@ type Progress struct {
 	Cursor   model.Cursor
 	Landings []model.Landing // new since the last call that succeeded
 	Clean    bool            // everything that was sent, plan writes included, has been answered
+	// Epochs are the source's leader epochs of what was copied below Cursor, as Opening.Epochs.
+	Epochs []model.EpochStart
 }
 
 // Log is a link's state log: [statelog.Log] is one.

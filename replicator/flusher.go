@@ -81,7 +81,7 @@ func (l *lane) progress(clean bool) (offsetsync.Progress, bool) {
 		return offsetsync.Progress{}, false
 	}
 	return offsetsync.Progress{Lane: l.id, Opening: l.opening, Cursor: l.cursor, Clean: clean,
-		Landings: append([]model.Landing(nil), l.landings...)}, true
+		Landings: append([]model.Landing(nil), l.landings...), Epochs: l.epochsLocked()}, true
 }
 
 // stored takes note of what is durable now.

@@ -108,7 +108,7 @@ func (m *Manager) foreign(l *lane, from, to, records int64) {
 	l.foreignSeen = true
 	l.mu.Unlock()
 	if first {
-		m.log.Warn("foreign writer on a mirror topic", "topic", l.ident.DstTopic, "partition", l.id.Partition,
+		m.log.Warn("foreign writer on a mirror topic", "topic", l.dstPart().Topic, "partition", l.id.Partition,
 			"dst_from", from, "dst_to", to, "records", records)
 	}
 }

@@ -22,6 +22,7 @@ type intent struct {
 	kind      model.OrderKind
 	reason    string
 	was       refusal // what the lane was stopped for
+	retried   bool    // it was not: it tried again and again
 	opening   uint64  // the lane's newest opening when it was ordered: a newer one has taken the order
 	to        int64   // skip: the source offset to go on at
 	behindGap bool    // retry: go on behind what the source has deleted
@@ -89,7 +90,8 @@ func (l *lane) reenterLocked() {
 	if l.ident.DstTopic != l.offered.DstTopic {
 		l.unwantLocked()
 	}
-	l.ident, l.entering, l.endedWell, l.leave, l.draining = l.offered, true, false, nil, false
+	l.joinsLocked(l.offered)
+	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, false
 	l.fault, l.attempts = time.Time{}, 0
 	l.wantLocked()
 	l.setLocked(model.StateOpening, model.ReasonNone, "", l.m.now())

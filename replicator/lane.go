@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -43,7 +44,7 @@ const (
 // chunk is one partition's share of a fetch answer.
 type chunk struct {
 	gen     uint32
-	from    int64 // the asked offset: what its first batch holds below is not wanted
+	from    int64 // the position that was asked for: what lies before it in its first batch is not wanted, or deleted
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer
@@ -82,13 +83,16 @@ type place struct {
 	planSrc  int64 // source offset that the plan expects for the next record
 	count    int64 // number of the next record
 	srcEpoch int32
-	jumps    int // jumps handed out in this opening
+	jumps    int                // jumps handed out in this opening
+	epochs   []model.EpochStart // of all that was looked at; never changed in place
 }
 
 // lane is one partition's copy in this process. It is passive: loops call its methods, none of which does I/O.
 type lane struct {
 	m  *Manager
 	id model.Lane
+	// topics is ident for those who do not hold mu.
+	topics atomic.Pointer[model.Identity]
 
 	mu        sync.Mutex // guards everything below; never held across I/O
 	ident     model.Identity
@@ -113,6 +117,7 @@ type lane struct {
 	wanted  bool           // leaders are looked for
 
 	opening   uint64
+	began     bool // this process made the opening: what is stored of it is ours to store
 	term      model.Term
 	entering  bool   // the opener has it, or will
 	atOpener  int    // how many groups at the opener it is in just now
@@ -128,13 +133,22 @@ type lane struct {
 	fetchNext  int64
 	fetchEpoch int32
 	fetchMax   int32
-	ranged     bool // an out-of-range answer is being looked into
+	ranged     bool      // an answer that the position does not hold is being looked into
+	forked     bool      // the source's log took another branch: nothing more of the old one is sent
+	srcFaults  int       // fetch errors in a row
+	corruptSrc int       // of them, the source's word that its batch is damaged
+	heard      time.Time // when a fetch answer last had something for the lane
+	behind     time.Time // since when it is known to be behind all the same
+	lost       bool      // the fault is that nothing comes
+	stableAt   time.Time // when the source's stable end last moved, or had no more behind it
+	hanging    bool      // an open transaction holds the stable end, and the lane shows it
 	pauseUntil time.Time
 	pauseShort bool
 	in         []chunk
 	held       int64 // bytes of in, out and inflight
 	preparing  bool
 	at         place
+	inherited  []model.EpochStart // for the next opening
 
 	// send side
 	out       []*outgoing
@@ -179,16 +193,25 @@ type lane struct {
 }
 
 func newLane(m *Manager, a Assignment, now time.Time) *lane {
-	return &lane{m: m, id: a.Lane, ident: a.Identity, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
+	l := &lane{m: m, id: a.Lane, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
 		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1, marker: -1}
+	l.joinsLocked(a.Identity)
+	return l
+}
+
+// joinsLocked sets which topics the lane works with. It changes only while nothing of the lane is under way.
+func (l *lane) joinsLocked(ident model.Identity) {
+	l.ident = ident
+	l.topics.Store(&ident)
 }
 
 func (l *lane) srcPart() kafka.Part {
-	return kafka.Part{Topic: l.id.Topic, ID: l.ident.Src, Partition: l.id.Partition}
+	return kafka.Part{Topic: l.id.Topic, ID: l.topics.Load().Src, Partition: l.id.Partition}
 }
 
 func (l *lane) dstPart() kafka.Part {
-	return kafka.Part{Topic: l.ident.DstTopic, ID: l.ident.Dst, Partition: l.id.Partition}
+	ident := l.topics.Load()
+	return kafka.Part{Topic: ident.DstTopic, ID: ident.Dst, Partition: l.id.Partition}
 }
 
 // position says what to fetch next. hold means that the lane is only left out for the moment, so the fetcher should
@@ -229,6 +252,8 @@ func (l *lane) accept(c chunk) {
 		c.buf.release() // an answer of a former leader that came late; its epoch does not belong to the present position
 		return
 	}
+	l.heard = l.m.now()
+	l.srcFaults, l.corruptSrc = 0, 0
 	l.in = append(l.in, c)
 	l.held += int64(len(c.raw))
 	l.fetchNext, l.fetchEpoch = next, epoch
@@ -239,12 +264,18 @@ func (l *lane) accept(c chunk) {
 func (l *lane) observe(start, stable, end int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.srcStart, l.srcEnd = start, end
-	if stable >= 0 {
-		l.srcStable = stable
-	} else {
-		l.srcStable = end
+	nothingWaited := l.srcStable >= l.srcEnd
+	l.srcStart, l.srcEnd, l.heard = start, end, now
+	if stable < 0 {
+		stable = end
 	}
+	if stable != l.srcStable || stable >= end || nothingWaited {
+		l.stableAt = now
+		if l.hanging {
+			l.healthyLocked(now)
+		}
+	}
+	l.srcStable = stable
 	l.points.add(l.readable(), now)
 	if l.atSource && l.open && l.verdict == goOn {
 		l.healthyLocked(now)
@@ -309,13 +340,16 @@ func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now t
 	stopped := l.state == model.StateStopped
 	l.dropBuffersLocked()
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
+	l.began = true
 	l.cursor, l.saved, l.savedEnd = origin, origin, false
 	l.unsealed = false
 	l.unsureTo, l.endedWell = origin.Count, false
-	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch}
+	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch, epochs: l.inherited}
+	l.inherited = nil
 	l.fetchNext, l.fetchEpoch = origin.Src, origin.SrcEpoch
 	l.durableJumps, l.landings = 0, nil
-	l.proven, l.open, l.verdict, l.ranged = false, true, goOn, false
+	l.proven, l.open, l.verdict, l.ranged, l.forked = false, true, goOn, false, false
+	l.heard = now
 	l.lastTS = 0
 	l.copied.sinceSave = 0
 	if stopped {
@@ -337,7 +371,7 @@ func (l *lane) leaving() bool {
 
 // healthyLocked ends a fault: the lane copies.
 func (l *lane) healthyLocked(now time.Time) {
-	l.fault, l.attempts, l.atSource = time.Time{}, 0, false
+	l.fault, l.attempts, l.atSource, l.lost, l.hanging = time.Time{}, 0, false, false, false
 	if d := l.leave; d != nil {
 		l.setLocked(model.StateDraining, d.reason, d.detail, now)
 		return
@@ -377,7 +411,7 @@ func (l *lane) overdueLocked(now time.Time) {
 func (l *lane) overdue(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fault.IsZero() && len(l.inflight) > 0 && now.Sub(l.sentAt) > retryingAfter {
+	if l.fault.IsZero() && len(l.inflight) > 0 && now.Sub(l.sentAt) > retryingAfter && l.throttledLocked(now) == "" {
 		l.fault = l.sentAt
 		l.why = refusal{reason: model.ReasonLeaderUnavailable, detail: "the target leader does not answer"}
 	}
@@ -386,13 +420,6 @@ func (l *lane) overdue(now time.Time) {
 
 // stalled reports whether the lane has been in trouble for so long that nobody should wait for it.
 func (l *lane) stalled() bool { return l.state == model.StateRetrying }
-
-// pause leaves the lane out of fetches for d; short means that others should not wait long meanwhile.
-func (l *lane) pause(d time.Duration, short bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pauseUntil, l.pauseShort = l.m.now().Add(d), short
-}
 
 // retryingAfter is how long a fault lasts before the lane is shown as retrying.
 const retryingAfter = 10 * time.Second

@@ -40,10 +40,8 @@ type Options struct {
 	TakeOver bool // claim the link at once, whoever owns it
 	Wait     bool // stand by while another instance owns the link
 
-	Start           Start
 	ReadUncommitted bool
-	PauseOnGap      bool
-	BytesPerSecond  int64
+	Tuning          Tuning // to begin with; see Tune
 	Rack            string
 	Logger          *slog.Logger
 	Now             func() time.Time
@@ -63,8 +61,11 @@ type Manager struct {
 	budget *Budget
 
 	metrics        *Metrics
-	limiter        *rate.Limiter // nil: no limit
+	limiter        *rate.Limiter
+	tuned          atomic.Pointer[Tuning]
+	keeps          atomic.Bool // the claim outlives Run
 	producerExpiry time.Duration
+	fetchPatience  time.Duration
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
@@ -81,7 +82,7 @@ type Manager struct {
 	fatal    chan error
 	owned    chan struct{} // closed once the link is ours
 	standby  atomic.Pointer[Standby]
-	pulse    *pulse
+	pulse    *pulse // while Run runs
 
 	offers sync.Mutex // held while lanes are taken up; who has made a pause durable and then holds it sees every lane
 
@@ -98,6 +99,7 @@ type Manager struct {
 
 	around    *neighbours
 	vanishing vanishing
+	source    replacement
 }
 
 const maxDecompressed = 1 << 30
@@ -125,19 +127,19 @@ func New(opt Options) (*Manager, error) {
 func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Manager {
 	m := &Manager{
 		opt: opt, log: opt.Logger.With("link", opt.Link), now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
-		view: opt.View, store: store, producerExpiry: defaultExpiry,
+		view: opt.View, store: store, producerExpiry: defaultExpiry, fetchPatience: fetchPatience,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
 		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(), checkQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
-		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool), pulse: newPulse(),
+		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool),
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
-	if opt.BytesPerSecond > 0 {
-		m.limiter = rate.NewLimiter(rate.Limit(opt.BytesPerSecond), int(opt.BytesPerSecond))
-	}
+	m.source.changed = make(chan struct{})
+	m.limiter = rate.NewLimiter(rate.Inf, 0)
+	m.Tune(opt.Tuning)
 	return m
 }
 
@@ -156,7 +158,7 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 	m.learnExpiry(ctx)
 	m.way.Store(m.storedWay())
 	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.sealWay()})
-	m.pulse.begin()
+	m.pulse = newPulse()
 	g, work := errgroup.WithContext(m.work)
 	m.loops(work, g)
 	var cause error
@@ -214,6 +216,11 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { m.runRouter(ctx); return nil })
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
+	g.Go(func() error { every(ctx, lookEach, m.watchPaused); return nil })
+	g.Go(func() error { every(ctx, quietEvery, m.watchQuiet); return nil })
+	if !m.opt.ReadUncommitted {
+		g.Go(func() error { every(ctx, txnEvery, m.watchTransactions); return nil })
+	}
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.checkQ, m.checkAll); return nil })
@@ -299,17 +306,6 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// limit holds the reader back so that a link stays under its bytes per second.
-func (m *Manager) limit(ctx context.Context, n int64) {
-	for m.limiter != nil && n > 0 {
-		part := min(n, int64(m.limiter.Burst()))
-		if m.limiter.WaitN(ctx, int(part)) != nil {
-			return
-		}
-		n -= part
 	}
 }
 

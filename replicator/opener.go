@@ -134,6 +134,9 @@ type entry struct {
 	term       model.Term // that the lane goes on in, once its older one has ended
 	marker     int64      // offset of the marker that ended it; -1: none
 	dstEpoch   int32      // of the target leader that told the log's end, or that wrote the marker
+	orphans    *model.Gap // what the source lost and the target holds, by the ledger
+	orphaned   int64      // records of it
+	fork       fork
 }
 
 // enter opens a group of lanes of one target broker.
@@ -148,7 +151,7 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 	}
 	m.refit(ctx, entries)
 	var fresh, clean, dirty []*entry
-	for _, e := range m.emptied(ctx, m.asked(ctx, m.unclaimed(ctx, m.targetEnds(ctx, entries)))) {
+	for _, e := range m.emptied(ctx, m.asked(ctx, m.unclaimed(ctx, m.rewindCheck(ctx, m.targetEnds(ctx, entries))))) {
 		step, reason, detail := decide(e, m.opt.Owner)
 		switch step {
 		case stepFresh:
@@ -176,10 +179,12 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 
 // entries takes the lanes that still want to be opened. see tells that one was refused for its epoch.
 func (m *Manager) entries(lanes []*lane) (es []*entry, see bool) {
+	claim, _ := m.view.Claim()
+	above := claim.AcceptedTerm // what was copied before that may be of another source
 	for _, l := range lanes {
 		l.mu.Lock()
 		if l.entering && !l.draining && l.state != model.StateStopped {
-			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born, intent: l.intent, marker: -1})
+			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: max(l.termAbove, above), born: l.born, intent: l.intent, marker: -1})
 			l.atOpener++
 			see = see || l.seeStop
 		}
@@ -275,7 +280,7 @@ func (e *entry) clean(owner string) bool {
 func continued(e *entry, at model.Cursor) offsetsync.Opening {
 	prev := e.state.Opening
 	return offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: prev.Term, Identity: e.ident,
-		Origin: at, Closed: &offsetsync.Closed{Cursor: at}}
+		Origin: at, Epochs: e.state.Epochs, Closed: &offsetsync.Closed{Cursor: at}}
 }
 
 // first gives lanes that were never copied their origin.
@@ -283,7 +288,7 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 	if len(es) == 0 {
 		return nil
 	}
-	t, err := m.terms.above(ctx, 0)
+	t, err := m.terms.forOpening(ctx, 0)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil
@@ -337,6 +342,8 @@ func (m *Manager) commit(ctx context.Context, es []*entry) {
 	}
 	for _, e := range m.emptied(ctx, begun) {
 		e.lane.stands(e.marker, e.dstEpoch)
+		m.reportCut(e)
+		e.lane.inherit(e.next.Epochs, e.next.Origin)
 		e.lane.begin(e.next.N, e.next.Term, e.next.Origin, m.now())
 		e.lane.answer(e.intent, nil)
 		m.watchLeaders([]*lane{e.lane})

@@ -48,11 +48,6 @@ func (m *Manager) takesOrders() error {
 	return nil
 }
 
-// acceptSource goes on with a source that was replaced on purpose.
-func (m *Manager) acceptSource(context.Context, model.Order) ([]model.OrderStep, error) {
-	return []model.OrderStep{{Subject: m.opt.Link, Refused: "the link is not stopped as source_replaced"}}, nil
-}
-
 // begins reserves a subject for an order; ended frees it.
 func (m *Manager) begins(subject string) bool {
 	m.mu.Lock()
@@ -209,7 +204,7 @@ func (m *Manager) carryOut(ctx context.Context, o model.Order, lanes []*lane, ps
 			continue
 		}
 		it, waits, err := m.give(ctx, o, l, ps[i])
-		if err != nil || it == nil {
+		if err != nil || it == nil { // it was not given, or there is nothing to open
 			steps[i] = m.done(o, steps[i], err)
 			continue
 		}
@@ -244,18 +239,45 @@ func (m *Manager) give(ctx context.Context, o model.Order, l *lane, p picture) (
 		}
 		it.lost = p.now.Dst
 	}
-	if err := m.rest(ctx, l, it.was); err != nil {
-		return nil, false, err
+	it.retried = p.state == model.StateRetrying
+	if err = m.rest(ctx, l, it.was); err == nil {
+		err = m.handOver(l, it, waits)
 	}
+	if err != nil && it.retried {
+		m.spawn(func(ctx context.Context) { m.tryOn(ctx, l, it.was) })
+	}
+	return it, waits, err
+}
+
+// handOver gives an intent to its lane, unless a pause came first.
+func (m *Manager) handOver(l *lane, it *intent, waits bool) error {
 	m.offers.Lock() // see hold
 	defer m.offers.Unlock()
 	if held, ok := m.holds().of(l.id.Topic); ok {
-		return nil, false, errors.New("it was " + pauseText(held))
+		return errors.New("it was " + pauseText(held))
 	}
 	if !l.obey(it, waits) {
-		return nil, false, errors.New("it changed meanwhile: look at it again")
+		return errors.New("it changed meanwhile: look at it again")
 	}
-	return it, waits, nil
+	return nil
+}
+
+// tryOn lets a lane try again that was stopped for an order alone, which then was not given.
+func (m *Manager) tryOn(ctx context.Context, l *lane, was refusal) {
+	tick := time.NewTicker(releaseLook)
+	defer tick.Stop()
+	for !l.atRest() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == model.StateStopped && l.reason == was.reason && l.intent == nil {
+		l.reenterLocked()
+	}
 }
 
 // stoppedFor is why the lane stopped, or what holds it up.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -96,7 +97,7 @@ func TestOrder_SkipLeavesAHole(t *testing.T) {
 func TestOrder_RetryGoesOnBehindAGap(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, src, dst kafkatest.Target) {
-		r := newRig(t, src, dst, func(o *Options) { o.PauseOnGap = true })
+		r := newRig(t, src, dst, func(o *Options) { o.Tuning.PauseOnGap = true })
 		topic := r.topic(1, nil)
 		r.produce(topic, 0, 50)
 		r.offer(topic)
@@ -333,7 +334,7 @@ func TestOrder_RebuildATopicThatOthersMadeAgain(t *testing.T) {
 					r.stopsAs(topic, 2, model.ReasonTargetLost)
 				}
 				r.onRemake = func(string) {
-					grow(t, dst, topic, 3)
+					growTopic(t, dst, topic, 3)
 					r.offer(topic)
 				}
 				steps := r.does(model.Order{Kind: model.OrderRebuild, All: true})
@@ -364,7 +365,7 @@ func TestOrder_AcceptARecreatedSource(t *testing.T) {
 		kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: topic, Partitions: 2})
 		r.produce(topic, 0, 500)
 		r.produce(topic, 1, 50)
-		grow(t, dst, topic, 2)
+		growTopic(t, dst, topic, 2)
 		r.offer(topic)
 		r.stopsAs(topic, 0, model.ReasonRecreated)
 		r.copied(topic, 1) // a partition that the old topic did not have is a new lane
@@ -455,9 +456,22 @@ func TestOrder_AdoptRefusedForAnotherLinksTopic(t *testing.T) {
 	}
 }
 
-// A lane that the source itself calls corrupt retries for ever: it can be moved on while it does.
-func TestOrder_SkipARetryingLane(t *testing.T) {
+// What the source cannot read stops a lane, what it might be able to read later does not: an operator may move on either.
+func TestOrder_SkipWhatTheSourceCannotRead(t *testing.T) {
 	t.Parallel()
+	for _, c := range []struct {
+		answer *kerr.Error
+		state  model.State
+		reason model.Reason
+	}{{kerr.CorruptMessage, model.StateStopped, model.ReasonCorrupt}, {kerr.KafkaStorageError, model.StateRetrying, model.ReasonLeaderUnavailable}} {
+		t.Run(c.answer.Message, func(t *testing.T) {
+			t.Parallel()
+			skipUnreadable(t, c.answer, c.state, c.reason)
+		})
+	}
+}
+
+func skipUnreadable(t *testing.T, answer *kerr.Error, state model.State, reason model.Reason) {
 	src, dst := kafkatest.FakePair(t)
 	var ahead atomic.Int64
 	r := newRig(t, src, dst, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } })
@@ -470,13 +484,17 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corruptAt(src, meta.Topics[topic].ID, 21)
+	unreadableBelow(src, meta.Topics[topic].ID, 28, answer)
 	r.produce(topic, 0, 9)
 	r.does(model.Order{Kind: model.OrderResume})
-	r.await(topic, 0, func(s model.LaneStatus) bool { return s.State == model.StateCopying })
+	kafkatest.Eventually(t, orderPatience, func() (bool, string) {
+		l := r.m.lane(r.id(topic, 0))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return !l.fault.IsZero() || l.state == model.StateStopped, "the lane reads without a fault"
+	})
 	ahead.Store(int64(time.Minute))
-	s := r.shows(topic, 0, model.StateRetrying)
-	if s.Reason != model.ReasonCorrupt {
+	if s := r.shows(topic, 0, state); s.Reason != reason {
 		t.Fatalf("lane %+v", s)
 	}
 	r.does(model.Order{Kind: model.OrderSkip, Lanes: ref(topic, 0), To: 28, Reason: "corrupt"})
@@ -485,28 +503,33 @@ func TestOrder_SkipARetryingLane(t *testing.T) {
 	r.translates(topic, 0, map[int64]string{20: "20 exact", 21: "21 hole", 28: "21 exact", 29: "22 exact"})
 }
 
-// corruptAt lets a simulated source refuse to read at an offset.
-func corruptAt(c *kafkatest.Fake, id model.TopicID, off int64) {
+// unreadableBelow lets a simulated source refuse every read of a topic until one begins at an offset. A read of a session
+// may not say again where it begins.
+func unreadableBelow(c *kafkatest.Fake, id model.TopicID, good int64, answer *kerr.Error) {
+	var passed atomic.Bool
 	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		q := req.(*kmsg.FetchRequest)
+		q, _ := req.(*kmsg.FetchRequest)
 		for _, t := range q.Topics {
 			for _, p := range t.Partitions {
-				if t.TopicID == id && p.FetchOffset >= off && p.FetchOffset < off+7 {
-					return corruptAnswer(q, t, p), nil, true
+				if t.TopicID == id && p.FetchOffset >= good {
+					passed.Store(true)
 				}
 			}
 		}
-		return nil, nil, false
+		if passed.Load() {
+			return nil, nil, false
+		}
+		return unreadable(q, id, answer), nil, true
 	})
 }
 
-func corruptAnswer(q *kmsg.FetchRequest, t kmsg.FetchRequestTopic, p kmsg.FetchRequestTopicPartition) kmsg.Response {
-	resp := q.ResponseKind().(*kmsg.FetchResponse)
+func unreadable(q *kmsg.FetchRequest, id model.TopicID, answer *kerr.Error) kmsg.Response {
+	resp, _ := q.ResponseKind().(*kmsg.FetchResponse)
 	rt := kmsg.NewFetchResponseTopic()
-	rt.Topic, rt.TopicID = t.Topic, t.TopicID
+	rt.TopicID = id
 	rp := kmsg.NewFetchResponseTopicPartition()
-	rp.Partition, rp.ErrorCode = p.Partition, kerr.CorruptMessage.Code
+	rp.ErrorCode = answer.Code
 	rt.Partitions = append(rt.Partitions, rp)
 	resp.Topics = append(resp.Topics, rt)
 	return resp
@@ -571,7 +594,7 @@ func TestOrder_NotDoneInTimeCanBeRepeated(t *testing.T) {
 	r.equal(topic, kafkatest.CompareOptions{})
 }
 
-func grow(t *testing.T, c kafkatest.Target, topic string, n int32) {
+func growTopic(t *testing.T, c kafkatest.Target, topic string, n int32) {
 	t.Helper()
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	req.TimeoutMillis = 10_000
@@ -585,5 +608,9 @@ func grow(t *testing.T, c kafkatest.Target, topic string, n int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kafkatest.Eventually(t, orderPatience, func() (bool, string) { // it tells clients a little later
+		ds, err := kadm.NewClient(c.Admin()).ListTopics(t.Context(), topic)
+		return err == nil && len(ds[topic].Partitions) == int(n), fmt.Sprint(len(ds[topic].Partitions), " partitions ", err)
+	})
 	kafkatest.AwaitLeaders(t, c, topic)
 }

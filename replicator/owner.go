@@ -53,6 +53,9 @@ func (m *Manager) own(ctx context.Context) error {
 		}
 		if won {
 			m.standby.Store(nil)
+			if r, _ := m.Replaced(); r != nil {
+				m.showHeld()
+			}
 			close(m.owned)
 			return nil
 		}
@@ -68,10 +71,11 @@ func (m *Manager) tryOwn(ctx context.Context, ours offsetsync.Claim) (bool, erro
 		return false, err
 	}
 	held, found := m.view.Claim()
-	if found && held.SourceCluster != "" && held.SourceCluster != ours.SourceCluster {
-		return false, &OwnedError{Link: m.opt.Link, Owner: held.Owner, Why: fmt.Sprintf(
-			"it copied from cluster id %s, but %s is cluster id %s now: if the source was replaced on purpose, copy under another link name",
-			held.SourceCluster, m.src.Name(), ours.SourceCluster)}
+	other := found && otherSource(held, ours.SourceCluster)
+	if other {
+		// The link is ours to look after, but its claim names the old source until an operator accepts the new one.
+		m.replaced(otherSourceText(m.src.Name(), held, ours.SourceCluster))
+		ours.SourceCluster = held.SourceCluster
 	}
 	if found && !held.Released {
 		switch {
@@ -90,7 +94,7 @@ func (m *Manager) tryOwn(ctx context.Context, ours offsetsync.Claim) (bool, erro
 
 // claim writes the successor of a claim. Of several successors the first in the log is valid.
 func (m *Manager) claim(ctx context.Context, held, ours offsetsync.Claim) (bool, error) {
-	ours.ID, ours.Prev, ours.At = uuid.NewString(), held.ID, m.now()
+	ours.ID, ours.Prev, ours.At, ours.AcceptedTerm = uuid.NewString(), held.ID, m.now(), held.AcceptedTerm
 	if err := m.store.PutClaim(ctx, ours); err != nil {
 		return false, fmt.Errorf("claim link: %w", err)
 	}
@@ -235,10 +239,13 @@ func (m *Manager) stillOurs(ctx context.Context, es []*entry) bool {
 	return true
 }
 
+// KeepClaim lets the claim stand when Run ends: the link is about to be started again by its present owner.
+func (m *Manager) KeepClaim() { m.keeps.Store(true) }
+
 // disown marks the claim as given up, after everything ended cleanly, so that another instance need not wait.
 func (m *Manager) disown(ctx context.Context) {
 	c, ok := m.view.Claim()
-	if !ok || c.Owner != m.opt.Owner {
+	if !ok || c.Owner != m.opt.Owner || m.keeps.Load() {
 		return
 	}
 	c.Released = true

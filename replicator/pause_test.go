@@ -45,6 +45,7 @@ func TestOrder_PauseOutlivesARestart(t *testing.T) {
 		r.produce(later, 0, 10)
 		r.offer(later) // one that appears while the link is paused
 		r.shows(later, 0, model.StatePaused)
+		r.await(topic, 0, func(s model.LaneStatus) bool { return s.LagRecords() == 50 }) // one that is paused falls behind, and says so
 		r.beats()
 		r.does(model.Order{Kind: model.OrderPause}) // again: it is a fact already
 		r.stop()

@@ -133,7 +133,7 @@ func (m *Manager) adoptFrom(o model.Order, born bool) int64 {
 	case "latest":
 		return kafka.AtEnd
 	}
-	return m.opt.Start.offset(born)
+	return m.tuning().Start.offset(born)
 }
 
 // ends asks leaders for both ends of logs.

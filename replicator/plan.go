@@ -75,6 +75,7 @@ func neverByOrder(p picture) string {
 }
 
 func planRetry(s *model.OrderStep, p picture) {
+	at := p.certainNow().Src
 	switch {
 	case p.state != model.StateStopped:
 		s.Refused = "it is not stopped"
@@ -84,13 +85,13 @@ func planRetry(s *model.OrderStep, p picture) {
 		s.Refused = "the target partition does not exist: lockstep lanes rebuild " + p.lane.String()
 	case p.reason == model.ReasonGap && p.src.err != nil:
 		s.Refused = unknownEnds("source", p.src.err)
-	case p.reason == model.ReasonGap && p.src.start > p.cursor.Src:
-		s.Does = fmt.Sprintf("goes on at source offset %d; offsets %d to %d were deleted before they were read", p.src.start, p.cursor.Src, p.src.start-1)
-		s.Leaves = p.src.start - p.cursor.Src
+	case p.reason == model.ReasonGap && p.src.start > at:
+		s.Does = fmt.Sprintf("goes on at source offset %d; offsets %d to %d were deleted before they were read", p.src.start, at, p.src.start-1)
+		s.Leaves = p.src.start - at
 	default:
 		s.Does, s.CanUndo = "looks again whether it can go on, where it stands", true
 		if p.found {
-			s.Does = fmt.Sprintf("looks again whether it can go on at source offset %d", p.cursor.Src)
+			s.Does = fmt.Sprintf("looks again whether it can go on at source offset %d", at)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 type refusal struct {
 	reason model.Reason
 	detail string
+	final  bool // it was tried again often enough
 }
 
 // runPreparer checks, shapes and numbers what was fetched, one lane at a time. Several run side by side, so that one
@@ -112,7 +113,7 @@ type shaper struct {
 
 func (w *shaper) shape() {
 	aborted := batch.NewAborted(w.chunk.aborted)
-	w.at.src = max(w.at.src, w.chunk.from) // behind a lost range, whose last batch may still be served as a whole
+	w.at.src = max(w.at.src, w.chunk.from)
 	var fault error
 	for h, b := range batch.SplitErr(w.chunk.raw, &fault) {
 		keep := aborted.Keep(h, b)
@@ -125,11 +126,12 @@ func (w *shaper) shape() {
 		if w.refusal != nil {
 			return
 		}
+		w.at.epochs = model.AppendEpoch(w.at.epochs, h.LeaderEpoch, max(h.BaseOffset, w.at.src))
 		w.at.src, w.at.srcEpoch = h.Next(), h.LeaderEpoch
 	}
 	w.flushMerge()
 	if fault != nil && w.refusal == nil {
-		w.refuse(model.ReasonCorrupt, fmt.Sprintf("from source offset %d on: %v", w.at.src, fault))
+		w.refuse(model.ReasonCorrupt, fmt.Sprintf("from source offset %d on, and where the damage ends is not known: %v", w.at.src, fault))
 	}
 }
 

@@ -36,9 +36,11 @@ type pulse struct {
 
 func newPulse() *pulse {
 	base := time.Now()
-	return &pulse{clocks: func() (mono, wall time.Duration) {
+	p := &pulse{clocks: func() (mono, wall time.Duration) {
 		return time.Since(base), time.Duration(time.Now().UnixNano())
 	}}
+	p.begin()
+	return p
 }
 
 // begin starts the watch: what was before does not count.
@@ -86,9 +88,9 @@ func (p *pulse) slept() int {
 	return p.sleeps
 }
 
-// await returns once sending is allowed, or false when ctx has ended.
+// await returns once sending is allowed, or false when ctx has ended. Without a pulse, which Run makes, it always is.
 func (p *pulse) await(ctx context.Context) bool {
-	for !p.awake() {
+	for p != nil && !p.awake() {
 		pauseFor(ctx, lookEvery)
 		if ctx.Err() != nil {
 			return false

@@ -24,7 +24,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 	for _, e := range es {
 		above = max(above, e.above, e.state.Opening.Term.N)
 	}
-	t, err := m.terms.above(ctx, above)
+	t, err := m.terms.forOpening(ctx, above)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil
@@ -93,19 +93,19 @@ func (m *Manager) join(ctx context.Context, e *entry, out term.Outcome) bool {
 		m.joinFailed(e, err)
 		return false
 	}
-	at := tail.Cursor
-	if at.SrcEpoch, err = m.sourceEpoch(ctx, e, at); err != nil {
+	if err := m.whole(ctx, e, tail, end); err != nil {
 		m.joinFailed(e, err)
 		return false
 	}
-	if err := firstErr(m.whole(ctx, e, tail, end), m.match(ctx, e, tail)); err != nil {
+	on, err := m.onSource(ctx, e, tail)
+	if err != nil {
 		m.joinFailed(e, err)
 		return false
 	}
 	prev := st.Opening
 	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: e.term, Identity: e.ident,
-		Origin: model.Cursor{Src: at.Src, Dst: end, Count: 0, SrcEpoch: at.SrcEpoch},
-		Closed: &offsetsync.Closed{Cursor: at, Landings: tail.Landings}}
+		Origin: model.Cursor{Src: on.from.Src, Dst: end, Count: 0, SrcEpoch: on.from.SrcEpoch}, Epochs: on.epochs,
+		Closed: &offsetsync.Closed{Cursor: on.closed, Landings: tail.Landings}}
 	return true
 }
 
@@ -121,6 +121,9 @@ func (m *Manager) sealedEnd(ctx context.Context, e *entry, out term.Outcome) (in
 
 func (m *Manager) joinFailed(e *entry, err error) {
 	switch {
+	case errors.Is(err, errReplaced): // the whole link has been stopped
+	case errors.Is(err, errForked):
+		e.lane.stop(model.ReasonSourceTruncated, err.Error())
 	case errors.Is(err, errLost):
 		e.lane.stop(model.ReasonPlanLost, err.Error())
 	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch), errors.Is(err, errGone):
@@ -128,19 +131,6 @@ func (m *Manager) joinFailed(e *entry, err error) {
 	default:
 		m.laterErr(e.lane, "read what landed", err)
 	}
-}
-
-// sourceEpoch returns the leader epoch that goes with a cursor. The stored one belongs to the stored source offset
-// only; for another, the last copied record is read again.
-func (m *Manager) sourceEpoch(ctx context.Context, e *entry, at model.Cursor) (int32, error) {
-	if at.Src == e.state.Cursor.Src {
-		return e.state.Cursor.SrcEpoch, nil
-	}
-	h, ok, err := headerAt(ctx, m.src, e.lane.srcPart(), at.Src-1)
-	if err != nil || !ok {
-		return -1, err
-	}
-	return h.LeaderEpoch, nil
 }
 
 // headerAt returns the header of the batch that holds an offset, if the log still has it.

@@ -121,7 +121,9 @@ func (l *lane) leftLocked(d *departure) {
 	l.verdict, l.ranged, l.fault = goOn, false, time.Time{}
 	l.answerLocked(l.intent, errReleased)
 	l.dropBuffersLocked()
-	l.srcStart, l.srcStable, l.srcEnd = -1, -1, -1 // nobody asks any more: unknown is no figure
+	if d.state != model.StatePaused {
+		l.srcStart, l.srcStable, l.srcEnd = -1, -1, -1 // nobody asks any more: unknown is no figure
+	}
 	l.setLocked(d.state, d.reason, d.detail, l.m.now())
 	l.unwantLocked()
 }

@@ -133,7 +133,7 @@ func (m *Manager) joined(ctx context.Context, e *entry, out term.Outcome) bool {
 	}
 	closed, err := m.closed(ctx, e, end, out.Was)
 	if err != nil {
-		m.laterErr(e.lane, "read what landed", err)
+		m.joinFailed(e, err)
 		return false
 	}
 	prev := e.state.Opening
@@ -150,7 +150,8 @@ func (m *Manager) joined(ctx context.Context, e *entry, out term.Outcome) bool {
 }
 
 // closed is how the lane's last opening ended, as far as that is certain: what the headers say, or, where they say nothing or
-// nothing that fits, what is stored; cut to what the target still holds.
+// nothing that fits, what is stored; cut to what the target still holds. Where the target lost its log's end and others have
+// written in its place, nobody knows what that is (errGone): such a lane can only be rebuilt.
 func (m *Manager) closed(ctx context.Context, e *entry, end int64, was *kafka.Producer) (offsetsync.Closed, error) {
 	st, ok := m.view.Lane(e.lane.id)
 	if !ok || st.Opening.Nonce != e.state.Opening.Nonce {
@@ -165,7 +166,7 @@ func (m *Manager) closed(ctx context.Context, e *entry, end int64, was *kafka.Pr
 	}
 	tail, err := landed(ctx, m.dst, e.part, st, e.start, end, was)
 	if err == nil && e.intent.kind != model.OrderRebuild && e.intent.kind != model.OrderAccept {
-		err = m.match(ctx, e, tail)
+		err = firstErr(m.whole(ctx, e, tail, end), m.match(ctx, e, tail))
 	}
 	switch {
 	case errors.Is(err, errLost), errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch):
@@ -183,10 +184,13 @@ func (m *Manager) elsewhere(ctx context.Context, e *entry, at model.Cursor) bool
 		to = max(at.Src, e.from)
 	}
 	if to < at.Src && e.intent.was.reason != model.ReasonSourceTruncated {
-		was := e.intent.was
-		e.lane.answer(e.intent, errors.New(twice(to, at)))
-		e.lane.stop(was.reason, was.detail)
-		return false
+		it := e.intent
+		e.lane.answer(it, errors.New(twice(to, at)))
+		if !it.retried {
+			e.lane.stop(it.was.reason, it.was.detail)
+			return false
+		}
+		to = at.Src // it goes on trying where it stands
 	}
 	e.next.Origin.Src = to
 	return to == at.Src || m.enterLedger(ctx, e, skipped(e, at, to))

@@ -47,6 +47,9 @@ func (m *Manager) reroute() {
 
 // place gives an open lane to a fetcher of its source leader.
 func (m *Manager) place(l *lane) {
+	if m.holdReplaced(l) {
+		return
+	}
 	leader, ok := m.srcLeaders.Lookup(l.srcPart())
 	if !ok {
 		l.sourceTrouble(model.ReasonLeaderUnavailable, "the source partition has no known leader")

@@ -35,7 +35,7 @@ func (l *lane) sendable() bool {
 }
 
 func (l *lane) sendableLocked() bool {
-	return l.open && !l.draining && l.verdict == goOn && len(l.out) > 0 && len(l.inflight) < l.windowLocked() &&
+	return l.open && !l.draining && !l.forked && l.verdict == goOn && len(l.out) > 0 && len(l.inflight) < l.windowLocked() &&
 		l.out[0].needPlan <= l.durableJumps
 }
 
@@ -124,7 +124,7 @@ func (l *lane) judgeLocked(o *outgoing, base int64, err error) {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		l.tooLargeLocked(o, detail)
 	case errors.Is(err, kerr.CorruptMessage):
-		l.corruptLocked(detail)
+		l.corruptLocked(fmt.Sprintf("source offsets %d to %d: %s", o.srcFrom, o.srcTo-1, detail))
 	default:
 		l.judgeClassLocked(o, err, detail)
 	}
@@ -186,7 +186,7 @@ func (l *lane) sequenceLocked(detail string) {
 
 func (l *lane) tooLargeLocked(o *outgoing, detail string) {
 	if o.n == 1 {
-		l.haltLocked(model.ReasonTooLarge, detail)
+		l.haltLocked(model.ReasonTooLarge, fmt.Sprintf("the record at source offset %d or right behind takes %d bytes: %s", l.cursor.Src, len(o.raw), detail))
 		return
 	}
 	// The topic accepts less than was read from its settings: batches are cut anew in a new opening.
@@ -221,6 +221,9 @@ func (l *lane) turnLocked() {
 	if len(l.inflight) > 0 || l.planning > 0 && l.verdict != repair {
 		return
 	}
+	if l.verdict == goOn && l.forked && l.open {
+		l.verdict = reopen
+	}
 	if l.verdict == goOn {
 		l.refusedLocked()
 	}
@@ -243,7 +246,7 @@ func (l *lane) turnLocked() {
 // clean end: the next start has nothing to seal.
 func (l *lane) endLocked() {
 	l.verdict = goOn
-	l.endedWell = l.opening > 0 && !l.unsureLocked() && l.planning == 0 && cleanReason(l.reason)
+	l.endedWell = l.began && !l.unsureLocked() && l.planning == 0 && cleanReason(l.reason)
 	l.dropBuffersLocked()
 }
 
@@ -274,7 +277,7 @@ func (l *lane) refusedLocked() {
 		return
 	}
 	r := *l.refusal
-	if r.reason == model.ReasonCorrupt {
+	if r.reason == model.ReasonCorrupt && !r.final {
 		l.corruptLocked(r.detail)
 		return
 	}

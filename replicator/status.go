@@ -33,12 +33,13 @@ func (m *Manager) Status() LinkStatus {
 			Remedy: "by itself when that instance ends or is silent for half a minute; lockstep run --take-over does not wait"}
 	}
 	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.sealWay(), Batches: make(map[string]int64)}
-	if p, ok := m.holds().link(); ok {
+	now, held := m.now(), m.holds()
+	if r, _ := m.Replaced(); r != nil {
+		s.Reason, s.Detail, s.Since = model.ReasonSourceReplaced, r.Detail, r.Since
+	} else if p, ok := held.link(); ok {
 		s.Reason, s.Detail, s.Since = model.ReasonPaused, pauseText(p), p.At
-		s.Remedy = model.Remedy(s.Reason, model.Lane{Link: m.opt.Link})
 	}
-	now := m.now()
-	held := m.holds()
+	s.Remedy = model.Remedy(s.Reason, model.Lane{Link: m.opt.Link})
 	for _, l := range m.all() {
 		ls := l.status(now)
 		if p, ok := held.of(l.id.Topic); ok && ls.Reason == model.ReasonPaused {
@@ -62,6 +63,11 @@ func (l *lane) status(now time.Time) model.LaneStatus {
 	}
 	if l.opening > 0 {
 		s.LagSeconds = l.points.behind(l.cursor.Src, now).Seconds()
+	}
+	if s.State == model.StateCopying && s.LagRecords() > 0 {
+		if detail := l.throttledLocked(now); detail != "" {
+			s.Reason, s.Detail, s.Remedy = model.ReasonThrottled, detail, model.Remedy(model.ReasonThrottled, l.id)
+		}
 	}
 	return s
 }

@@ -42,6 +42,19 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 	return next, t.announce(ctx, next)
 }
 
+// forOpening is above for whoever opens lanes: it gives no term when somebody else has taken or stopped the link.
+func (t *terms) forOpening(ctx context.Context, n uint64) (model.Term, error) {
+	next, err := t.above(ctx, n)
+	if err != nil {
+		return next, err
+	}
+	if err := t.m.superseded(); err != nil {
+		t.m.fail(err)
+		return model.Term{}, err
+	}
+	return next, nil
+}
+
 func (t *terms) enter(ctx context.Context) bool {
 	select {
 	case t.gate <- struct{}{}:
@@ -54,17 +67,13 @@ func (t *terms) enter(ctx context.Context) bool {
 func (t *terms) leave() { <-t.gate }
 
 // announce makes a term durable, and then reads the state to its end: whoever claimed or stopped the link did so before
-// asking for an epoch, so of two actors the one with the higher epoch sees the other here, before it acts. Where the
+// asking for an epoch, so of two actors the one with the higher epoch sees the other's announcement now. Where the
 // coordinator does not order terms, this reading alone does.
 func (t *terms) announce(ctx context.Context, next model.Term) error {
 	if err := t.m.store.PutTerm(ctx, next); err != nil {
 		return fmt.Errorf("store term %d: %w", next.N, err)
 	}
 	if err := t.m.view.Barrier(ctx); err != nil {
-		return err
-	}
-	if err := t.m.superseded(); err != nil {
-		t.m.fail(err)
 		return err
 	}
 	t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)

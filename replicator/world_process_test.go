@@ -308,6 +308,21 @@ func (s targetSide) ListOffsets(_ context.Context, parts []kafka.Part, at int64,
 	return out
 }
 
+func (s sourceSide) EpochEnds(_ context.Context, asks map[kafka.Part]int32) map[kafka.Part]kafka.EpochEnd {
+	s.p.step("epoch ends")
+	out := make(map[kafka.Part]kafka.EpochEnd, len(asks))
+	for part, epoch := range asks {
+		src := s.p.w.sourceOf(part)
+		e, end := src.endOf(epoch)
+		out[part] = kafka.EpochEnd{Epoch: e, End: end, Leader: src.epoch}
+	}
+	return out
+}
+
+func (s targetSide) EpochEnds(context.Context, map[kafka.Part]int32) map[kafka.Part]kafka.EpochEnd {
+	return nil
+}
+
 func (s sourceSide) DescribeProducers(context.Context, []kafka.Part) map[kafka.Part]kafka.Producers {
 	return nil
 }
@@ -334,6 +349,8 @@ func (t *target) describe() (ps kafka.Producers) {
 // readBatches is how many batches one read brings: few, so that things happen between reads.
 const readBatches = 3
 
+func (s sourceSide) ThrottledSince(time.Time) bool { return false }
+
 func (s sourceSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int32, _ bool) (kmsg.FetchResponseTopicPartition, error) {
 	s.p.step("read source")
 	src := s.p.w.sourceOf(part)
@@ -346,6 +363,8 @@ func (s sourceSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int3
 	s.p.w.lieAboutSourceEpoch(s.p, part, p.RecordBatches)
 	return p, nil
 }
+
+func (s targetSide) ThrottledSince(time.Time) bool { return false }
 
 func (s targetSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int32, _ bool) (kmsg.FetchResponseTopicPartition, error) {
 	s.p.step("read target")

@@ -49,7 +49,8 @@ func (s *Syncer) candidates(l *look) map[kafka.Part]Ready {
 				continue
 			}
 			part := kafka.Part{Topic: w.Dst.Name, ID: w.Dst.ID, Partition: p.Partition}
-			out[part] = Ready{Lane: s.lane(w, p.Partition), Identity: id, BornAfterStart: s.born(w.Src, p.Partition)}
+			born, chosen := s.born(w.Src, p.Partition)
+			out[part] = Ready{Lane: s.lane(w, p.Partition), Identity: id, BornAfterStart: born, Chosen: chosen}
 		}
 	}
 	return out

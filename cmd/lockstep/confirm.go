@@ -80,7 +80,7 @@ func (a *app) carryOut(cmd *cobra.Command, c *consent, ch change) error {
 	if err := a.print(api.OrderAnswer{Schema: api.Schema, Steps: steps}, resultTable(steps)); err != nil {
 		return err
 	}
-	return verdict(steps)
+	return verdict(steps, errors.Is(ctx.Err(), context.DeadlineExceeded))
 }
 
 func (a *app) checkConsent(c *consent) error {
@@ -161,8 +161,8 @@ func refusedText(steps []model.OrderStep) string {
 	return fmt.Sprintf("all %d steps are refused", len(steps))
 }
 
-// verdict gives the steps' ends their exit code.
-func verdict(steps []model.OrderStep) error {
+// verdict gives the steps' ends their exit code; late says that the time was over.
+func verdict(steps []model.OrderStep, late bool) error {
 	var done, refusals, failed, pending int
 	for _, s := range steps {
 		switch outcome(s) {
@@ -181,10 +181,10 @@ func verdict(steps []model.OrderStep) error {
 		return nil
 	case done > 0 && refusals+failed > 0:
 		return &exitError{exitPartly, fmt.Errorf("%d of %d steps are done", done, len(steps))}
+	case pending > 0 || failed > 0 && late:
+		return &exitError{exitTimeout, fmt.Errorf("%d of %d steps were not done in time; look at lockstep status, and order them again", pending+failed, len(steps))}
 	case failed > 0:
 		return fmt.Errorf("nothing is done: %d of %d steps failed", failed, len(steps))
-	case pending > 0:
-		return &exitError{exitTimeout, fmt.Errorf("%d of %d steps are not done yet; they go on, lockstep status shows them", pending, len(steps))}
 	}
 	return refused(fmt.Errorf("%s: nothing was done", refusedText(steps)))
 }

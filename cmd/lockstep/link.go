@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,9 +23,10 @@ import (
 
 // link is one configured link of a running node.
 type link struct {
-	cfg      config.Link
+	cfg      config.Link // as it began; what may change while it runs is kept by who uses it
 	log      *slog.Logger
 	src, dst *kafka.Cluster
+	clients  *clients
 	state    *statelog.Log
 	view     *offsetsync.View
 	manager  *replicator.Manager
@@ -34,25 +36,53 @@ type link struct {
 	waits    atomic.Pointer[string] // why it is not, as far as that is known
 }
 
-func (n *node) newLink(cfg config.Link, how running) (*link, error) {
-	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), src: n.clusters[cfg.Source], dst: n.clusters[cfg.Target]}
-	l.state = statelog.New(l.dst, cfg.Name, statelog.Options{Logger: n.log})
-	l.view = offsetsync.NewView(l.state)
-	start, err := startOf(cfg.Start)
+// newLink prepares a link of a configuration. It asks no broker.
+func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *link, err error) {
+	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), clients: n.clients}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.src, err = n.clients.take(all.Clusters[cfg.Source]); err != nil {
+		return nil, err
+	}
+	if l.dst, err = n.clients.take(all.Clusters[cfg.Target]); err != nil {
+		return nil, err
+	}
+	tuning, err := tuningOf(cfg)
 	if err != nil {
 		return nil, err
 	}
+	l.state = statelog.New(l.dst, cfg.Name, statelog.Options{Logger: n.log})
+	l.view = offsetsync.NewView(l.state)
 	l.manager, err = replicator.New(replicator.Options{
 		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
-		Budget: n.budget, Metrics: n.metrics, Start: start, ReadUncommitted: cfg.Isolation == "read_uncommitted",
-		Limits: l.limits, Remake: l.remake, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
+		Budget: n.budget, Metrics: n.metrics, ReadUncommitted: cfg.Isolation == "read_uncommitted",
+		Limits: l.limits, Remake: l.remake, Tuning: tuning, Rack: l.src.Rack(), Logger: n.log,
 		TakeOver: how.takeOver, Wait: how.wait,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: n.cfg.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
+	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
 	return l, nil
+}
+
+// retune takes over settings that change while lanes copy.
+func (l *link) retune(cfg config.Link, all []config.Link) error {
+	tuning, err := tuningOf(cfg)
+	if err != nil {
+		return err
+	}
+	l.manager.Tune(tuning)
+	l.syncer.SetLink(cfg, all)
+	return nil
+}
+
+func tuningOf(cfg config.Link) (replicator.Tuning, error) {
+	start, err := startOf(cfg.Start)
+	return replicator.Tuning{Start: start, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond}, err
 }
 
 func startOf(s string) (replicator.Start, error) {
@@ -69,7 +99,14 @@ func startOf(s string) (replicator.Start, error) {
 	return replicator.Start{At: at}, nil
 }
 
-func (l *link) close() { l.state.Close() }
+// close frees what the link holds, also one that was made in part only.
+func (l *link) close() {
+	if l.state != nil {
+		l.state.Close()
+	}
+	l.clients.give(l.src)
+	l.clients.give(l.dst)
+}
 
 // run reads the state, takes the link and copies until ctx ends.
 func (l *link) run(ctx, hard context.Context, once bool) error {
@@ -171,7 +208,7 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		}
 		if once {
 			defer stop()
-			return l.copyOnce(until)
+			return l.copyOnceFrom(until)
 		}
 		err := l.keepTopics(until)
 		if err != nil {
@@ -207,14 +244,6 @@ func refusedState(err error) error {
 	return err
 }
 
-func (l *link) keepTopics(ctx context.Context) error {
-	if err := l.syncer.Once(ctx); err != nil && ctx.Err() == nil {
-		l.log.Warn("not every topic is ready", "error", err)
-	}
-	l.ready.Store(true)
-	return l.syncer.Run(ctx)
-}
-
 // check makes sure that both sides answer and are two clusters.
 func (l *link) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -248,7 +277,7 @@ func supports(ctx context.Context, c *kafka.Cluster, needs []kafka.Need) error {
 func (l *link) Offer(_ context.Context, _ string, ready []topicsync.Ready) error {
 	as := make([]replicator.Assignment, len(ready))
 	for i, r := range ready {
-		as[i] = replicator.Assignment{Lane: r.Lane, Identity: r.Identity, Limits: r.Limits.Batch(), Born: r.BornAfterStart || l.young}
+		as[i] = replicator.Assignment{Lane: r.Lane, Identity: r.Identity, Limits: r.Limits.Batch(), Born: r.BornAfterStart || l.young && !r.Chosen}
 	}
 	l.manager.Offer(as)
 	return nil
@@ -257,6 +286,22 @@ func (l *link) Offer(_ context.Context, _ string, ready []topicsync.Ready) error
 // Gone implements topicsync.Lanes.
 func (l *link) Gone(_ context.Context, lanes []model.Lane, why model.Reason) {
 	l.manager.Gone(lanes, why)
+}
+
+// leaveTime bounds how long lanes may take to end.
+const leaveTime = 20 * time.Second
+
+// Leave implements topicsync.Lanes.
+func (l *link) Leave(ctx context.Context, topics []string) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	var lanes []model.Lane
+	for _, s := range l.manager.Status().Lanes {
+		if slices.Contains(topics, s.Topic) && s.State != model.StateClosed {
+			lanes = append(lanes, s.Lane)
+		}
+	}
+	l.manager.Release(ctx, lanes, model.StateClosed, model.ReasonNone)
 }
 
 // limits reads what a target topic accepts now.

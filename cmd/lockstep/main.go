@@ -140,6 +140,15 @@ const defaultConfigFile = "lockstep.yaml"
 
 // load reads the configuration that the command line names.
 func (a *app) load(cmd *cobra.Command) (*config.Config, error) {
+	source, err := a.source(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return config.Load(source)
+}
+
+// source returns where the configuration comes from.
+func (a *app) source(cmd *cobra.Command) (config.Source, error) {
 	file := a.configFile
 	if file == "" {
 		if _, err := os.Stat(defaultConfigFile); err == nil {
@@ -147,9 +156,9 @@ func (a *app) load(cmd *cobra.Command) (*config.Config, error) {
 		}
 	}
 	if file == "" && !hasEnvConfig() {
-		return nil, usage(fmt.Errorf("no configuration: name a file with -c, or create %s (lockstep config reference shows every key)", defaultConfigFile))
+		return config.Source{}, usage(fmt.Errorf("no configuration: name a file with -c, or create %s (lockstep config reference shows every key)", defaultConfigFile))
 	}
-	return config.Load(config.Source{File: file, Env: os.Environ(), Flags: cmd.Flags()})
+	return config.Source{File: file, Env: os.Environ(), Flags: cmd.Flags()}, nil
 }
 
 func hasEnvConfig() bool {

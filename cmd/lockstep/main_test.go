@@ -237,3 +237,30 @@ func TestMeter_RateAndTimeLeft(t *testing.T) {
 		t.Errorf("caught up, and still shows %q", line)
 	}
 }
+
+func TestStatus_TellsAConfigurationThatIsNotInForce(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		config *api.ConfigStatus
+		want   string
+	}{
+		"no service of ours": {nil, ""},
+		"in force":           {&api.ConfigStatus{Hash: "9f86"}, ""},
+		"one fault": {&api.ConfigStatus{Failed: &api.ConfigFailure{At: at, Faults: []string{"f.yaml:3: x: unknown key"}}},
+			"\nthe changed configuration is not in force, since 2026-11-30 12:00:00Z: f.yaml:3: x: unknown key\n"},
+		"three faults": {&api.ConfigStatus{Failed: &api.ConfigFailure{At: at, Faults: []string{"one", "two", "three"}}},
+			"\nthe changed configuration is not in force, since 2026-11-30 12:00:00Z: one (and 2 more; the log and -o json have all)\n"},
+		"waits": {&api.ConfigStatus{Pending: []api.ConfigChange{{Key: "node.id"}, {Key: "log.format"}}},
+			"\nin force after the next start: node.id, log.format\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			(&app{stdout: &out}).configTroubles(c.config)
+			if out.String() != c.want {
+				t.Errorf("said %q, want %q", out.String(), c.want)
+			}
+		})
+	}
+}

@@ -153,7 +153,7 @@ func TestChange_ExitCodes(t *testing.T) {
 		"all refused":           {ends(isRefused, isRefused), nil, exitRefused, "all 2 steps are refused", 0},
 		"one alone refused":     {ends(isRefused), nil, exitRefused, "dr:orders/1 is refused", 0},
 		"failed":                {ends(isFailed, isRefused), nil, exitFailed, "nothing is done", 1},
-		"not in time":           {ends(isPending, isDone), nil, exitTimeout, "1 of 2 steps are not done yet", 1},
+		"not in time":           {ends(isPending, isDone), nil, exitTimeout, "1 of 2 steps were not done in time", 1},
 		"the service refuses":   {ends(isDone), api.Refused("wait", "not owned here"), exitRefused, "not owned here", 1},
 		"the service times out": {ends(isDone), context.DeadlineExceeded, exitTimeout, "deadline", 1},
 		"the service fails":     {ends(isDone), errors.New("state topic is gone"), exitFailed, "state topic is gone", 1},
@@ -166,6 +166,20 @@ func TestChange_ExitCodes(t *testing.T) {
 				t.Errorf("exit code %d, want %d; %d orders, want %d; said %q", code, c.code, len(b.done()), c.sent, errs)
 			}
 		})
+	}
+}
+
+// What is not done when the time is over fails with a time-out, whatever the step says.
+func TestChange_NotDoneInTime(t *testing.T) {
+	t.Parallel()
+	steps := []model.OrderStep{skipStep(isFailed)}
+	for late, want := range map[bool]int{true: exitTimeout, false: exitFailed} {
+		if code := exitCode(verdict(steps, late)); code != want {
+			t.Errorf("late %v: exit code %d, want %d", late, code, want)
+		}
+	}
+	if code := exitCode(verdict(append(steps, skipStep(isDone)), true)); code != exitPartly {
+		t.Errorf("partly done, and late: exit code %d", code)
 	}
 }
 

@@ -75,8 +75,8 @@ type totals struct {
 }
 
 func (n *node) totals() (t totals) {
-	for _, l := range n.links {
-		for _, s := range l.manager.Status().Lanes {
+	for _, l := range n.links.status() {
+		for _, s := range l.Lanes {
 			t.lanes++
 			if s.State == model.StateStopped {
 				t.stopped++

@@ -76,15 +76,37 @@ func (a *app) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			links, err := svc.Links(cmd.Context())
+			status, err := svc.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := a.print(api.Status{Schema: api.Schema, Links: links}, statusTable(links)); err != nil || a.output != "table" {
+			if err := a.print(status, statusTable(status.Links)); err != nil || a.output != "table" {
 				return err
 			}
-			return a.troubles(cmd.Context(), svc, links)
+			a.configTroubles(status.Config)
+			return a.troubles(cmd.Context(), svc, status.Links)
 		},
+	}
+}
+
+// configTroubles prints one line for a configuration that is not the file's.
+func (a *app) configTroubles(c *api.ConfigStatus) {
+	if c == nil {
+		return
+	}
+	if f := c.Failed; f != nil {
+		more := ""
+		if n := len(f.Faults) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more; the log and -o json have all)", n)
+		}
+		fmt.Fprintf(a.stdout, "\nthe changed configuration is not in force, since %s: %s%s\n", f.At.Format("2006-01-02 15:04:05Z"), f.Faults[0], more)
+	}
+	if len(c.Pending) > 0 {
+		keys := make([]string, len(c.Pending))
+		for i, p := range c.Pending {
+			keys[i] = p.Key
+		}
+		fmt.Fprintf(a.stdout, "\nin force after the next start: %s\n", strings.Join(keys, ", "))
 	}
 }
 

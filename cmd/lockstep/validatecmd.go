@@ -126,6 +126,26 @@ func validate(ctx context.Context, cfg *config.Config, log *slog.Logger) ([]find
 	return v.found, nil
 }
 
+// dialAll prepares the clients of all clusters.
+func dialAll(cfg *config.Config, log *slog.Logger) (map[string]*kafka.Cluster, error) {
+	out := make(map[string]*kafka.Cluster)
+	for name, c := range cfg.Clusters {
+		k, err := kafka.Dial(c, kafka.Options{Logger: log})
+		if err != nil {
+			closeAll(out)
+			return nil, fmt.Errorf("cluster %s: %w", name, err)
+		}
+		out[name] = k
+	}
+	return out, nil
+}
+
+func closeAll(clusters map[string]*kafka.Cluster) {
+	for _, c := range clusters {
+		c.Close()
+	}
+}
+
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -58,9 +58,3 @@ type Pause struct {
 	At     time.Time `json:"at"`
 	Lifted bool      `json:"lifted,omitempty"`
 }
-
-// EpochStart says that source records from offset Src on were written under this leader epoch, up to the next entry.
-type EpochStart struct {
-	Epoch int32 `json:"epoch"`
-	Src   int64 `json:"src"`
-}
