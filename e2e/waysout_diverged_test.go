@@ -3,8 +3,10 @@ package e2e
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 
+	"lockstep/api"
 	"lockstep/internal/kafkatest"
 )
 
@@ -24,6 +26,9 @@ func TestWayOut_Diverged(t *testing.T) {
 			s := newService(t, linkBetween(src, dst, []string{topic})).start()
 			s.repeats = 12
 			s.equal(src, dst, topic)
+			for p := range int32(3) { // stored: what only headers tell would go with them
+				s.awaitLane(topic, p, wayOutPatience, func(l laneDetail) bool { return l.Count == 500 })
+			}
 			comeBack := awayWays()[away](s)
 			dst.Kill(t, 1)
 			dst.CutLog(t, 1, topic, 0, 300)
@@ -91,6 +96,7 @@ func TestWayOut_TargetWiped(t *testing.T) {
 				kafkatest.Produce(t, src, topic, p, sequel()(1000))
 			}
 			s := newService(t, linkBetween(src, dst, []string{topic})).start()
+			s.repeats = 6
 			s.equal(src, dst, topic)
 			if away == "stopped" {
 				s.stop()
@@ -111,6 +117,69 @@ func TestWayOut_TargetWiped(t *testing.T) {
 				}
 				s.translates(src, dst, topic, p, 0)
 			}
+			s.stop()
+		})
+	}
+}
+
+// The whole source is another cluster all of a sudden, at the same addresses and with topics of the same names: under a
+// service that runs, and while none does. The link stops before it writes anything; `links accept` goes on, and topics that
+// are other ones wait to be accepted in their turn.
+func TestWayOut_SourceReplaced(t *testing.T) {
+	kafkatest.Long(t)
+	t.Parallel()
+	_, dst := pair(t)
+	for _, away := range []string{"running", "stopped"} {
+		t.Run(away, func(t *testing.T) {
+			t.Parallel()
+			src := kafkatest.Start(t, kafkatest.Options{})
+			a, b := kafkatest.Topic(t, src), kafkatest.Topic(t, src)
+			for _, topic := range []string{a, b} {
+				kafkatest.Produce(t, src, topic, 0, sequel()(100))
+			}
+			s := newService(t, linkBetween(src, dst, []string{a, b})).start()
+			s.repeats = 6
+			s.equal(src, dst, a, b)
+			comeBack := awayWays()[away](s)
+			was := logEnds(t, dst, a, b)
+			src.Wipe(t)
+			for topic, n := range map[string]int{a: 300, b: 50} {
+				kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: topic})
+				kafkatest.Produce(t, src, topic, 0, sequel()(n))
+			}
+			comeBack()
+			for _, topic := range []string{a, b} {
+				s.awaitLane(topic, 0, wayOutPatience, func(l laneDetail) bool { return l.State == "stopped" && l.Reason == "source_replaced" })
+			}
+			link := s.ownLink()
+			if link.State != api.LinkStateStopped || link.Reason != "source_replaced" || !strings.Contains(link.Detail, src.ID()) {
+				t.Errorf("the link shows %+v", link)
+			}
+			if n := strings.Count(s.now().log(), "the source was replaced"); n != 1 {
+				t.Errorf("the log says %d times that the source was replaced, want once", n)
+			}
+			was.unchanged(t, logEnds(t, dst, a, b))
+			s.command("status").want(t, 0).says(t, link.Remedy)
+			args := adviceOn(t, link.Remedy, "links accept")
+			s.command(append(args, "--dry-run")...).want(t, 0)
+			if s.ownLink().Reason != "source_replaced" {
+				t.Error("a dry run accepted the source")
+			}
+			s.command(append(args, "--yes")...).want(t, 0)
+			for topic, n := range map[string]int{a: 300, b: 50} {
+				s.awaitLane(topic, 0, wayOutPatience, func(l laneDetail) bool { return l.Reason == "recreated" })
+				s.follow(s.lane(topic, 0), "topics accept")
+				s.copied(src, topic)
+				kafkatest.MustEqual(t, src, dst, same(topic), kafkatest.CompareOptions{DstFrom: map[int32]int64{0: 100}})
+				if got := len(kafkatest.Read(t, dst, topic, 0, true)); got != 100+n {
+					t.Errorf("the target holds %d records of %s, want the old source's 100 and the new one's %d", got, topic, n)
+				}
+				s.translates(src, dst, topic, 0, 100)
+			}
+			s.stop()
+			s.start() // accepted once is enough
+			kafkatest.Produce(t, src, a, 0, sequel()(10))
+			s.copied(src, a, b)
 			s.stop()
 		})
 	}

@@ -30,10 +30,7 @@ func (s *service) stopsFor(topic string, partition int32, reason string) laneDet
 	if advice := s.advice(s.laneName(topic, partition)); advice != l.Remedy {
 		s.t.Errorf("lockstep status says %q, the interface %q", advice, l.Remedy)
 	}
-	link, err := s.client.Link(s.t.Context(), s.link())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	link := s.ownLink()
 	if link.Lanes.ByState[reason] < 1 || link.State != "degraded" && link.State != "stopped" {
 		s.t.Errorf("the link is %s with lanes %v; lane %s stopped as %s", link.State, link.Lanes.ByState, laneKey(topic, partition), reason)
 	}

@@ -28,11 +28,7 @@ func TestWayOut_LinkPaused(t *testing.T) {
 		s.shownAsPaused("a look")
 		x.paused(func() {}) // traffic went on until here
 		was.unchanged(t, logEnds(t, dst, topics...))
-		l := s.lane(topics[0], 0)
-		if advice := s.advice(s.laneName(topics[0], 0)); advice != l.Remedy {
-			t.Errorf("lockstep status says %q, the interface %q", advice, l.Remedy)
-		}
-		args := adviceOn(t, l.Remedy, "links resume")
+		args := adviceOn(t, s.ownLink().Remedy, "links resume")
 		s.command(append(args, "--dry-run")...).want(t, 0)
 		was.unchanged(t, logEnds(t, dst, topics...))
 		s.command(append(args, "--yes")...).want(t, 0)
@@ -54,10 +50,7 @@ func TestWayOut_LinkPaused(t *testing.T) {
 // shownAsPaused checks that the whole link is seen to be paused, by whom and why.
 func (s *service) shownAsPaused(reason string) {
 	s.t.Helper()
-	link, err := s.client.Link(s.t.Context(), s.link())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	link := s.ownLink()
 	if link.State != api.LinkStatePaused || link.Reason != "paused" || !strings.Contains(link.Detail, reason) || link.Lanes.ByState["paused"] != link.Lanes.Total {
 		s.t.Errorf("the link is shown as %+v", link)
 	}

@@ -180,12 +180,20 @@ func (m *Manager) guard(ctx context.Context) error {
 func (m *Manager) beat(ctx context.Context) error {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
+	failing := false
 	for n := uint64(1); ; n++ {
 		claim, _ := m.view.Claim()
 		b := offsetsync.Beat{Claim: claim.ID, Owner: m.opt.Owner, Node: m.opt.Process, Seq: n, At: m.now()}
-		if err := m.store.PutBeat(ctx, b); err != nil && ctx.Err() == nil {
+		err := m.store.PutBeat(ctx, b)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
 			m.log.Warn("write heartbeat", "error", err)
+		case err == nil && failing:
+			m.log.Info("heartbeats are written again")
 		}
+		failing = err != nil
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
