@@ -128,7 +128,7 @@ func TestCopy_ReadUncommitted(t *testing.T) {
 func TestCopy_CompactedWithHoles(t *testing.T) {
 	t.Parallel()
 	src, dst := pair(t)
-	topic := compactedTopic(t, src, 1)
+	topic := compactedTopic(t, src)
 	s := newService(t, linkBetween(src, dst, []string{topic})).start()
 	s.equal(src, dst, topic)
 	kafkatest.Produce(t, src, topic, 0, keyed(200, 9), kafkatest.ProduceOptions{Codec: "lz4", BatchRecords: 20})

@@ -35,6 +35,39 @@ func awaitInSync(t testing.TB, c *kafkatest.Cluster) {
 	})
 }
 
+// spread gives a topic that has one replica several, on nodes 1, 2 and so on. They take over the log with its holes: replicas
+// that were there before are cleaned each by itself, and hold different records of the same topic. For the same reason
+// nothing is cleaned any more.
+func spread(t testing.TB, c kafkatest.Target, topic string, replicas int16) string {
+	t.Helper()
+	if replicas == 1 {
+		return topic
+	}
+	setTopic(t, c, topic, map[string]string{"cleanup.policy": "delete"})
+	var on []int32
+	for node := range int32(replicas) {
+		on = append(on, node+1)
+	}
+	var order kadm.AlterPartitionAssignmentsReq
+	order.Assign(topic, 0, on)
+	got, err := kadm.NewClient(c.Admin()).AlterPartitionAssignments(t.Context(), order)
+	if err == nil {
+		err = got.Error()
+	}
+	if err != nil {
+		t.Fatalf("spread %s: %v", topic, err)
+	}
+	kafkatest.Eventually(t, 60*time.Second, func() (bool, string) {
+		ds, err := kadm.NewClient(c.Admin()).ListTopics(t.Context(), topic)
+		if err != nil {
+			return false, err.Error()
+		}
+		isr := ds[topic].Partitions[0].ISR
+		return len(isr) == len(on), fmt.Sprint("in sync: ", isr)
+	})
+	return topic
+}
+
 // leads tells who leads each partition of the topics, by laneKey.
 func leads(t testing.TB, c *kafkatest.Cluster, topics ...string) map[string]int32 {
 	t.Helper()

@@ -65,9 +65,9 @@ func keyed(n int, seed uint64) []*kgo.Record {
 
 // compactedTopic makes a topic of one partition in which the cleaner has left holes of all kinds: between batches and
 // inside of them, batches without any record, tombstones. Nothing is compacted any more when it returns, on either side.
-func compactedTopic(t testing.TB, src kafkatest.Target, replicas int16) string {
+func compactedTopic(t testing.TB, src kafkatest.Target) string {
 	t.Helper()
-	topic := kafkatest.Topic(t, src, kafkatest.TopicOptions{Replicas: replicas, Configs: map[string]string{
+	topic := kafkatest.Topic(t, src, kafkatest.TopicOptions{Configs: map[string]string{
 		"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01",
 	}})
 	at := time.Now().Add(-time.Hour)

@@ -169,7 +169,9 @@ func (s *service) healed(src, dst *kafkatest.Cluster, topic string, bs []branch)
 	t := s.t
 	t.Helper()
 	end := kafkatest.End(t, src, topic, 0)
-	s.reached(ends{topic: {end}})
+	s.awaitLane(topic, 0, copyPatience, func(l api.LaneDetail) bool {
+		return l.State == "copying" && l.SourceOffset == end && len(l.Gaps) == len(bs)
+	})
 	theirs := kafkatest.Read(t, src, topic, 0, true)
 	ours := make(map[int64]*kgo.Record)
 	for _, r := range kafkatest.Read(t, dst, topic, 0, true) {

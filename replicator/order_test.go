@@ -520,16 +520,83 @@ func unreadableBelow(c *kafkatest.Fake, id model.TopicID, good int64, answer *ke
 		if passed.Load() {
 			return nil, nil, false
 		}
-		return unreadable(q, id, answer), nil, true
+		return fetchAnswer(q, id, func(p *kmsg.FetchResponseTopicPartition) { p.ErrorCode = answer.Code }), nil, true
 	})
 }
 
-func unreadable(q *kmsg.FetchRequest, id model.TopicID, answer *kerr.Error) kmsg.Response {
+// answerBelow lets a simulated source answer every read of partition 0 of a topic that begins below an offset with something
+// else, until the returned switch is set. Reads that begin behind it bring nothing meanwhile.
+func answerBelow(c *kafkatest.Fake, id model.TopicID, good int64, change func(*kmsg.FetchResponseTopicPartition)) *atomic.Bool {
+	var mended atomic.Bool
+	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		q, _ := req.(*kmsg.FetchRequest)
+		if mended.Load() {
+			return nil, nil, false
+		}
+		return fetchAnswer(q, id, func(p *kmsg.FetchResponseTopicPartition) {
+			p.HighWatermark, p.LastStableOffset = 30, 30
+			if !behind(q, id, good) { // a read of a session may not say again where it begins
+				change(p)
+			}
+		}), nil, true
+	})
+	return &mended
+}
+
+// behind reports whether a read of partition 0 begins at or behind an offset.
+func behind(q *kmsg.FetchRequest, id model.TopicID, off int64) bool {
+	for _, t := range q.Topics {
+		for _, p := range t.Partitions {
+			if t.TopicID == id && p.Partition == 0 && p.FetchOffset >= off {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Case 46: a batch is damaged where the source stores it. After three tries the lane stops and names the range, which can
+// be left out.
+func TestOrder_SkipADamagedBatch(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	r := newRig(t, src, dst, nil)
+	topic := r.topic(2, nil)
+	r.produce(topic, 1, 10)
+	b := kafkatest.NewBatch(-1, -1, -1, 3)
+	b.BaseOffset = 21
+	raw := b.Bytes()
+	raw[len(raw)-1] ^= 1
+	r.produce(topic, 0, 21)
+	r.offer(topic)
+	r.copied(topic, 0, 1)
+	r.does(model.Order{Kind: model.OrderPause, Topics: []string{topic}})
+	meta, err := r.s.Metadata(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.produce(topic, 0, 9)
+	mended := answerBelow(src, meta.Topics[topic].ID, 24, func(p *kmsg.FetchResponseTopicPartition) { p.RecordBatches = raw })
+	r.does(model.Order{Kind: model.OrderResume, Topics: []string{topic}})
+	s := r.stopsAs(topic, 0, model.ReasonCorrupt)
+	if !strings.Contains(s.Detail, "21 to 23") || s.Cursor.Src != 21 {
+		t.Errorf("lane %s, cursor %+v; want source offsets 21 to 23", s.Detail, s.Cursor)
+	}
+	mended.Store(true)
+	r.does(model.Order{Kind: model.OrderSkip, Lanes: ref(topic, 0), To: 24, Reason: "damaged"})
+	r.copied(topic, 0)
+	r.gaps(topic + "/0 21 24 skipped: damaged")
+	end := kafkatest.End(t, dst, topic, 0)
+	r.translates(topic, 0, map[int64]string{20: "20 exact", 21: fmt.Sprint(end-6, " hole"), 24: fmt.Sprint(end-6, " exact"), 30: fmt.Sprint(end, " exact")})
+}
+
+func fetchAnswer(q *kmsg.FetchRequest, id model.TopicID, change func(*kmsg.FetchResponseTopicPartition)) kmsg.Response {
 	resp, _ := q.ResponseKind().(*kmsg.FetchResponse)
 	rt := kmsg.NewFetchResponseTopic()
 	rt.TopicID = id
 	rp := kmsg.NewFetchResponseTopicPartition()
-	rp.ErrorCode = answer.Code
+	change(&rp)
 	rt.Partitions = append(rt.Partitions, rp)
 	resp.Topics = append(resp.Topics, rt)
 	return resp

@@ -48,7 +48,7 @@ func TestSender_GivenUpKeepsTheOrderOfBatches(t *testing.T) {
 	l.mu.Lock()
 	l.proven, l.lastTS = true, m.now().UnixMilli()
 	l.mu.Unlock()
-	m.pulse.begin()
+	m.pulse = newPulse()
 	s := &sender{m: m, ready: newQueue(), pipe: kafka.NewPipeline(m.opt.Target.Produce(), 0, sendWindow)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -186,7 +186,7 @@ func (l *lane) sequenceLocked(detail string) {
 
 func (l *lane) tooLargeLocked(o *outgoing, detail string) {
 	if o.n == 1 {
-		l.haltLocked(model.ReasonTooLarge, fmt.Sprintf("the record at source offset %d or right behind takes %d bytes: %s", l.cursor.Src, len(o.raw), detail))
+		l.haltLocked(model.ReasonTooLarge, fmt.Sprintf("%s; it takes %d bytes", detail, len(o.raw)))
 		return
 	}
 	// The topic accepts less than was read from its settings: batches are cut anew in a new opening.

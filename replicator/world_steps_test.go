@@ -275,7 +275,7 @@ func (w *world) stepCut() {
 }
 
 func (w *world) stepFlush() {
-	if p, ok := w.pickProc(owns); ok && !p.has("flush") {
+	if p, ok := w.pickProc(owns); ok && !p.has("flush") && len(p.m.flushing) == 0 { // one thread: a second one would wait for ever
 		p.start("flush", func(ctx context.Context) { p.m.flush(ctx, false) })
 		if w.choose.pick(2) == 0 {
 			p.finishTask("flush")
