@@ -72,12 +72,18 @@ func (m *Manager) byTargetLeader(q *queue, lanes []*lane) map[int32][]*lane {
 	return at
 }
 
+// parked is a lane that waits for a leader, and the queue that it goes back to. It may wait for several.
+type parked struct {
+	lane  *lane
+	queue *queue
+}
+
 // leaderOrPark looks up a lane's target leader; without one, the lane comes back to q when leaders change.
 func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 	m.sendMu.Lock()
 	leader, ok := m.dstLeaders.Lookup(l.dstPart())
 	if !ok {
-		m.unled[l] = q
+		m.unled[parked{l, q}] = struct{}{}
 	}
 	m.sendMu.Unlock()
 	if !ok {
