@@ -78,6 +78,22 @@ func TestLine_ReadsJoinedSegmentsWhileTheLogIsCompacted(t *testing.T) {
 		for _, r := range log {
 			stored[r.n] = r.value != nil
 		}
+		fresh := newLine(point{}) // whoever reads what is left finds the same, wherever writing ended
+		left := rapid.IntRange(0, len(log)).Draw(t, "written")
+		for _, r := range compacted(log[:left], left) {
+			if err := fresh.apply(r.n, r.value); r.value != nil && err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := newLine(point{})
+		for _, r := range log[:left] {
+			if err := before.apply(r.n, r.value); r.value != nil && err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(fresh.pts, before.pts) {
+			t.Fatalf("%d entries are left of %d", len(fresh.pts), len(before.pts))
+		}
 		for _, f := range l.firsts {
 			if !stored[f.seg] {
 				t.Fatalf("segment %d is taken for stored", f.seg)

@@ -114,11 +114,12 @@ func (t *tail) push(p point) {
 }
 
 // join puts one segment in the place of all full ones since the last join. It stands in front of their tombstones, and its
-// bytes begin with the first one's. Those that never were handed out for writing need neither.
+// bytes begin with the first one's. None of them is written again, also where the fate of a write is not known: behind the
+// tombstones the first one alone would be what compaction keeps. Those that never were handed out need no tombstone.
 func (t *tail) join() {
 	j := t.joined
 	t.joined = joined{}
-	t.full = slices.DeleteFunc(t.full, func(s segment) bool { return s.n >= j.seg && s.n > t.handed })
+	t.full = slices.DeleteFunc(t.full, func(s segment) bool { return s.n >= j.seg })
 	t.full = append(t.full, segment{j.seg, j.enc})
 	for n := j.seg + 1; n <= min(t.handed, t.seg-1); n++ {
 		t.full = append(t.full, segment{n, nil})

@@ -82,7 +82,8 @@ func (m *Manager) moved(ctx context.Context, e *entry) bool {
 	if !m.enterLedger(ctx, e, skipped(e, e.state.Cursor, to)) {
 		return false
 	}
-	e.next.Origin.Src, e.next.Origin.SrcEpoch = to, -1
+	// Under which epochs the offsets in between were written is not known: the history ends here.
+	e.next.Origin.Src, e.next.Origin.SrcEpoch, e.next.Epochs = to, -1, nil
 	return true
 }
 

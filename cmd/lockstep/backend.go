@@ -106,8 +106,8 @@ func stopReason(err error) model.Reason {
 	switch {
 	case errors.As(err, &owned):
 		return model.ReasonSuperseded
-	case errors.Is(err, topicsync.ErrClusterChanged):
-		return model.ReasonSourceReplaced
+	case errors.Is(err, topicsync.ErrClusterChanged): // the target: a replaced source ends no link
+		return model.ReasonTargetLost
 	}
 	if _, reason := kafka.Classify(err); reason != model.ReasonNone {
 		return reason
