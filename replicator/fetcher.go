@@ -213,7 +213,7 @@ func (f *fetcher) deliver(w wanted, p *kmsg.FetchResponseTopicPartition, buf *bu
 	default:
 		w.lane.observe(p.LogStartOffset, p.LastStableOffset, p.HighWatermark, f.m.now())
 		if len(p.RecordBatches) > 0 {
-			w.lane.accept(chunk{gen: w.gen, raw: p.RecordBatches, aborted: p.AbortedTransactions, buf: buf.hold(), at: f.m.now()})
+			w.lane.accept(chunk{gen: w.gen, from: w.off, raw: p.RecordBatches, aborted: p.AbortedTransactions, buf: buf.hold(), at: f.m.now()})
 		}
 	}
 }

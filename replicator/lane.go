@@ -43,6 +43,7 @@ const (
 // chunk is one partition's share of a fetch answer.
 type chunk struct {
 	gen     uint32
+	from    int64 // the asked offset: what its first batch holds below is not wanted
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer
@@ -202,6 +203,7 @@ func (l *lane) accept(c chunk) {
 	if !found {
 		c.buf.release()
 		l.fetchMax = min(l.fetchMax*2, 1<<29) // the batch did not fit into the answer
+		l.idleAt = -1
 		return
 	}
 	l.fetchMax = laneFetch
@@ -254,7 +256,7 @@ func (l *lane) reached(end int64) bool {
 		return false
 	}
 	quiet := len(l.in) == 0 && !l.preparing && len(l.out) == 0 && len(l.inflight) == 0
-	return l.cursor.Src >= end || quiet && l.idleAt == l.fetchNext && l.srcEnd >= end
+	return l.cursor.Src >= end || quiet && l.idleAt == l.fetchNext && l.readable() >= end
 }
 
 // dropBuffersLocked gives up what was fetched and not sent; the lane will fetch it again. Nothing may be unanswered.

@@ -109,6 +109,7 @@ type shaper struct {
 
 func (w *shaper) shape() {
 	aborted := batch.NewAborted(w.chunk.aborted)
+	w.at.src = max(w.at.src, w.chunk.from) // behind a lost range, whose last batch may still be served as a whole
 	var fault error
 	for h, b := range batch.SplitErr(w.chunk.raw, &fault) {
 		keep := aborted.Keep(h, b)
