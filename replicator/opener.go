@@ -90,8 +90,8 @@ func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 func (m *Manager) later(l *lane, r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == model.StateStopped || l.draining {
-		return
+	if l.state == model.StateStopped || l.draining && l.verdict != mending {
+		return // what a lane has sent, a drain waits for: that goes on
 	}
 	l.attempts++
 	l.troubleLocked(r, detail, m.now())
@@ -132,7 +132,7 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 		return
 	}
 	m.refit(ctx, entries)
-	var fresh, clean, dirty []*entry
+	var fresh, clean, dirty, strange []*entry
 	for _, e := range m.unclaimed(ctx, m.targetEnds(ctx, entries)) {
 		step, reason, detail := decide(e, m.opt.Owner)
 		switch step {
@@ -143,9 +143,14 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 		case stepRecover:
 			dirty = append(dirty, e)
 		case stepStop:
+			if !e.found {
+				strange = append(strange, e)
+				continue
+			}
 			e.lane.stop(reason, detail)
 		}
 	}
+	m.notEmpty(ctx, strange)
 	ready := m.first(ctx, fresh)
 	for _, e := range clean {
 		e.next = continued(e, e.state.Cursor)
@@ -153,6 +158,25 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 	}
 	m.commit(ctx, ready)
 	m.commit(ctx, m.recover(ctx, dirty))
+}
+
+// notEmpty stops lanes whose target holds something, unless the state tells by now who wrote it.
+func (m *Manager) notEmpty(ctx context.Context, es []*entry) {
+	if len(es) == 0 {
+		return
+	}
+	if err := m.view.Barrier(ctx); err != nil {
+		m.laterAll(es, "read the state topic", err)
+		return
+	}
+	for _, e := range es {
+		if _, found := m.view.Lane(e.lane.id); found {
+			m.later(e.lane, model.ReasonSuperseded, "another opening came first")
+			continue
+		}
+		_, reason, detail := decide(e, m.opt.Owner)
+		e.lane.stop(reason, detail)
+	}
 }
 
 // entries takes the lanes that still want to be opened. see tells that one was refused for its epoch.
@@ -174,6 +198,8 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 	parts := make([]kafka.Part, len(es))
 	for i, e := range es {
 		parts[i] = e.part
+		// Before the log: what somebody else stores and appends meanwhile must not look like records that are gone.
+		e.state, e.found = m.view.Lane(e.lane.id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -187,7 +213,6 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 			continue
 		}
 		e.start, e.end = start.Offset, end.Offset
-		e.state, e.found = m.view.Lane(e.lane.id)
 		ok = append(ok, e)
 	}
 	return ok
