@@ -43,6 +43,9 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 	var known []*entry
 	for _, e := range es {
 		if out := sealed[e.part]; out.Err != nil && !errors.Is(out.Err, term.ErrDenied) {
+			if errors.Is(out.Err, term.ErrSuperseded) {
+				e.lane.outrank(t.N)
+			}
 			m.laterErr(e.lane, "seal", out.Err)
 			continue
 		}
@@ -75,6 +78,14 @@ func atOnce(limit, n int, f func(int)) {
 		})
 	}
 	wg.Wait()
+}
+
+// outrank makes the next attempt look whose newer marker stands there, and take a term above n: this one writes nothing on
+// the lane any more. Without another owner or a stop it was the coordinator's, for a seal that somebody did not finish.
+func (l *lane) outrank(n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.termAbove, l.seeStop = max(l.termAbove, n), true
 }
 
 // join reads what the old term appended up to its marker, and joins it with the plan: the lane's exact position.

@@ -24,7 +24,7 @@ func newTerms(m *Manager) *terms {
 }
 
 // above returns the newest term of this owner if it is newer than n, else takes the next one and makes it durable
-// before it is used.
+// before it is used. When the link turns out to be stopped, or somebody else's, the manager ends.
 func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 	select {
 	case t.gate <- struct{}{}:
@@ -36,19 +36,39 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 	if last.Owner == t.m.opt.Owner && last.N > n {
 		return last, nil
 	}
-	next, err := t.ask(ctx, last)
-	if err != nil {
-		return model.Term{}, err
+	for {
+		next, err := t.ask(ctx, last)
+		if err != nil {
+			return model.Term{}, err
+		}
+		failpoint("after_take")
+		if err := t.announce(ctx, next); err != nil {
+			return model.Term{}, err
+		}
+		if last = t.newest(); last == next {
+			t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)
+			return next, nil
+		}
+		// Somebody took one at the same moment. Which of the two the coordinator gave first is not known when their
+		// producer ids differ, so neither may be ended as the older one.
 	}
-	failpoint("after_take")
+}
+
+// announce makes a term durable, and then looks who else has announced something.
+func (t *terms) announce(ctx context.Context, next model.Term) error {
 	if err := t.m.store.PutTerm(ctx, next); err != nil {
-		return model.Term{}, fmt.Errorf("store term %d: %w", next.N, err)
+		return fmt.Errorf("store term %d: %w", next.N, err)
 	}
 	if err := t.m.view.Barrier(ctx); err != nil {
-		return model.Term{}, err
+		return err
 	}
-	t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)
-	return next, nil
+	// A stop or a claim that was announced before its own InitProducerId, and that before ours, is seen by now; whoever
+	// comes later sees our term, and its markers end it.
+	if err := t.m.superseded(); err != nil {
+		t.m.fail(err)
+		return err
+	}
+	return nil
 }
 
 // take asks the coordinator for the next term. A target that does not allow the transactional id gives plain terms,
