@@ -521,6 +521,7 @@ func (w *world) stepWipe() {
 			p.state.lose(part)
 		}
 	}
+	w.ghosts = nil
 	w.state = stateTopic{next: w.state.next}
 	w.lost = true
 	for _, t := range w.targets {
