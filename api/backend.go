@@ -1,6 +1,10 @@
 package api
 
-import "context"
+import (
+	"context"
+
+	"lockstep/internal/model"
+)
 
 // Backend is everything that Handler shows. Its methods are called by many goroutines at a time; an *Error that they
 // return is shown as it is, any other error as "internal".
@@ -9,6 +13,7 @@ type Backend interface {
 	LaneReader
 	GapReader
 	Translator
+	Carer
 	Readiness
 }
 
@@ -33,6 +38,18 @@ type GapReader interface {
 // answer is OffsetUnknown, not an error.
 type Translator interface {
 	Translate(ctx context.Context, link string, req TranslateRequest) ([]Offset, error)
+}
+
+// ConfigReader tells which configuration is in force. It is for a Backend that runs by one; the others have none to tell.
+type ConfigReader interface {
+	Config(ctx context.Context) (ConfigStatus, error)
+}
+
+// Carer does what an operator orders of a link. It returns when each subject has taken the order, was refused or failed,
+// or when ctx ends; a step that was not done by then says so in its error. An error of the call means that nothing was
+// done at all.
+type Carer interface {
+	Order(ctx context.Context, link string, o model.Order) ([]model.OrderStep, error)
 }
 
 // Readiness says whether this instance does its work: nil, or what it waits for.

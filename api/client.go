@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockstep/internal/model"
 )
 
 // DefaultServer is where a service listens unless it was told otherwise.
@@ -31,7 +33,7 @@ type Client struct {
 var _ Backend = (*Client)(nil)
 
 // NewClient returns a client of the service at server ("http://127.0.0.1:7480"; empty: DefaultServer). It does no I/O.
-// A nil hc is a client of its own with a time limit of 30 seconds.
+// A nil hc is a client of its own; a question may take 30 seconds, an order longer.
 func NewClient(server string, hc *http.Client) (*Client, error) {
 	if server == "" {
 		server = DefaultServer
@@ -41,7 +43,7 @@ func NewClient(server string, hc *http.Client) (*Client, error) {
 		return nil, fmt.Errorf("parse server %q: want http://host:port, for example %s", server, DefaultServer)
 	}
 	if hc == nil {
-		hc = &http.Client{Timeout: 30 * time.Second}
+		hc = &http.Client{}
 	}
 	return &Client{base: u, http: hc}, nil
 }
@@ -58,10 +60,16 @@ func (f LaneFilter) apply(lanes []Lane) []Lane {
 	})
 }
 
-// Links returns the links as the service sees them.
-func (c *Client) Links(ctx context.Context) ([]Link, error) {
+// Status returns the links as the service sees them, and its configuration.
+func (c *Client) Status(ctx context.Context) (Status, error) {
 	var out Status
 	err := c.get(ctx, &out, nil, "api", "v1", "status")
+	return out, err
+}
+
+// Links returns the links as the service sees them.
+func (c *Client) Links(ctx context.Context) ([]Link, error) {
+	out, err := c.Status(ctx)
 	return out.Links, err
 }
 
@@ -117,6 +125,31 @@ func (c *Client) Translate(ctx context.Context, link string, req TranslateReques
 	return out.Offsets, err
 }
 
+// Order has the service carry out an order, or plan it. The service takes at most the time that ctx leaves, one minute
+// where it has no end.
+func (c *Client) Order(ctx context.Context, link string, o model.Order) ([]model.OrderStep, error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode order: %w", err)
+	}
+	timeout := defaultOrderTimeout
+	if end, ok := ctx.Deadline(); ok {
+		timeout = min(max(time.Until(end), time.Second), maxOrderTimeout).Round(time.Millisecond)
+	}
+	// The answer tells which subjects got there in time: it is waited for beyond the order's own end.
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+answerGrace)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			cancel()
+		}
+	})()
+	var out OrderAnswer
+	target := c.url(url.Values{"timeout": {timeout.String()}}, "api", "v1", "links", link, "orders")
+	err = c.do(asking, http.MethodPost, target, bytes.NewReader(body), &out)
+	return out.Steps, err
+}
+
 // Ready returns nil when the service does its work, and else what it waits for.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.do(ctx, http.MethodGet, c.url(nil, "readyz"), nil, nil)
@@ -139,8 +172,16 @@ func (c *Client) url(q url.Values, path ...string) string {
 	return u
 }
 
+// askTimeout bounds a request whose context has no end.
+const askTimeout = 30 * time.Second
+
 // do sends one request and reads the answer into out (nil: the body is not looked at).
 func (c *Client) do(ctx context.Context, method, target string, body io.Reader, out any) (err error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+	}
 	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
 		return fmt.Errorf("build request: %w", err)

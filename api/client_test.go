@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/model"
 )
 
 // newTestClient returns a client of a real handler over b.
@@ -54,6 +56,11 @@ func TestClient_GivesWhatTheBackendGave(t *testing.T) {
 	offsets, err := c.Translate(ctx, "dr", req)
 	wantOffsets, wantErr := f.Translate(ctx, "dr", req)
 	check("translate", offsets, wantOffsets, errors.Join(err, wantErr))
+	order := model.Order{Kind: model.OrderRetry, Lanes: []model.LaneRef{{Topic: "orders"}, {Topic: "orders", Partition: 1}}, By: "ann@ops"}
+	steps, err := c.Order(ctx, "dr", order)
+	wantSteps, wantErr := f.Order(ctx, "dr", order)
+	check("order", steps, wantSteps, errors.Join(err, wantErr))
+	check("order as it came", f.orders[0], order, nil)
 	check("ready", nil, nil, c.Ready(ctx))
 }
 

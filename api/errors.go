@@ -25,6 +25,7 @@ const (
 	CodeNotFound         = "not_found"
 	CodeNotReady         = "not_ready"
 	CodeTimeout          = "timeout"
+	CodeRefused          = "refused"
 	CodeInternal         = "internal"
 )
 
@@ -44,6 +45,11 @@ func NotFound(hint, format string, args ...any) *Error {
 // BadRequest says that a request cannot be understood; hint tells what is allowed.
 func BadRequest(hint, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: CodeBadRequest, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Refused says that something is not done here or now, and hint what to do instead.
+func Refused(hint, format string, args ...any) *Error {
+	return &Error{Status: http.StatusConflict, Code: CodeRefused, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // errorAnswer is the body of every answer that is not a success.

@@ -14,6 +14,8 @@ type fakeBackend struct {
 	gaps     []Gap
 	notReady error
 	err      error
+	orders   []model.Order // as they came
+	left     time.Duration // of the last order's context
 }
 
 var since = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -97,6 +99,29 @@ func (f *fakeBackend) Translate(_ context.Context, link string, req TranslateReq
 			o.TargetOffset, o.State = nil, OffsetUnknown
 		}
 		out = append(out, o)
+	}
+	return out, nil
+}
+
+// Order does what is ordered of partition 0 and refuses the rest; topics and the link take whatever they are told.
+func (f *fakeBackend) Order(ctx context.Context, link string, o model.Order) (out []model.OrderStep, err error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	if _, err := findLink(f.links, link); err != nil {
+		return nil, err
+	}
+	f.orders = append(f.orders, o)
+	if end, ok := ctx.Deadline(); ok {
+		f.left = time.Until(end)
+	}
+	for _, l := range o.Lanes {
+		s := model.OrderStep{Subject: model.Lane{Link: link, Topic: l.Topic, Partition: l.Partition}.String(), State: "stopped, too_large",
+			Does: "goes on at source offset 17", Leaves: 1, CanUndo: true, Done: !o.DryRun}
+		if l.Partition != 0 {
+			s.Refused, s.Done = "it copies", false
+		}
+		out = append(out, s)
 	}
 	return out, nil
 }

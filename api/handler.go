@@ -26,6 +26,7 @@ func Handler(b Backend, metrics prometheus.Gatherer, log *slog.Logger) http.Hand
 	mux.HandleFunc("GET /api/v1/links/{link}/gaps", h.gaps)
 	mux.HandleFunc("GET /api/v1/links/{link}/lag", h.lag)
 	mux.HandleFunc("POST /api/v1/links/{link}/translate", h.translate)
+	mux.HandleFunc("POST /api/v1/links/{link}/orders", h.order)
 	h.monitoring(mux, metrics)
 	return h.localOnly(h.sameOrigin(http.MaxBytesHandler(h.errorsAsJSON(mux), maxBody)))
 }
@@ -74,7 +75,12 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) status(w http.ResponseWriter, r *http.Request) {
 	links, err := h.backend.Links(r.Context())
-	h.answer(w, r, Status{Schema: Schema, Links: full(links)}, err)
+	s := Status{Schema: Schema, Links: full(links)}
+	if b, ok := h.backend.(ConfigReader); ok && err == nil {
+		s.Config = new(ConfigStatus)
+		*s.Config, err = b.Config(r.Context())
+	}
+	h.answer(w, r, s, err)
 }
 
 func (h *handler) link(w http.ResponseWriter, r *http.Request) {

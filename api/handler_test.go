@@ -74,6 +74,11 @@ func TestHandler_Answers(t *testing.T) {
 		{"translate_reverse.json", "POST", "/api/v1/links/dr/translate", `{"reverse":true,"offsets":[{"topic":"orders","partition":0,"offset":12339}]}`, 200},
 		{"translate_none.json", "POST", "/api/v1/links/dr/translate", `{}`, 200},
 		{"translate_bad.json", "POST", "/api/v1/links/dr/translate", `{"offset":1}`, 400},
+		{"order.json", "POST", "/api/v1/links/dr/orders", `{"kind":"retry","lanes":[{"topic":"orders","partition":0},{"topic":"orders","partition":1}],"by":"ann@ops","reason":"limit raised"}`, 200},
+		{"order_plan.json", "POST", "/api/v1/links/dr/orders?timeout=5s", `{"kind":"skip","lanes":[{"topic":"orders","partition":0}],"to":18,"dry_run":true}`, 200},
+		{"order_none.json", "POST", "/api/v1/links/dr/orders", `{"kind":"retry","all":true}`, 200},
+		{"order_unknown.json", "POST", "/api/v1/links/dr/orders", `{"kind":"explode"}`, 400},
+		{"order_link_unknown.json", "POST", "/api/v1/links/nope/orders", `{"kind":"pause"}`, 404},
 		{"path_unknown.json", "GET", "/api/v2/status", "", 404},
 		{"method_not_allowed.json", "DELETE", "/api/v1/status", "", 405},
 	} {
@@ -214,5 +219,32 @@ func TestMonitoringHandler_AnyHostAndNothingElse(t *testing.T) {
 		if w.Code != want {
 			t.Errorf("%s: status %d, want %d", path, w.Code, want)
 		}
+	}
+}
+
+// configured is a backend that runs by a configuration.
+type configured struct {
+	*fakeBackend
+	config ConfigStatus
+	err    error
+}
+
+func (c *configured) Config(context.Context) (ConfigStatus, error) { return c.config, c.err }
+
+func TestHandler_StatusTellsTheConfiguration(t *testing.T) {
+	t.Parallel()
+	b := &configured{fakeBackend: newFake(), config: ConfigStatus{
+		File: "lockstep.yaml", Hash: "9f86d0", LoadedAt: since,
+		Pending: []ConfigChange{{Key: "node.id", Old: "n1", New: "n2"}},
+		Failed:  &ConfigFailure{At: since, Hash: "60303a", Faults: []string{"lockstep.yaml:9: links[0].topic: unknown key"}},
+	}}
+	golden(t, "status_config.json", ask(t, Handler(b, nil, nil), http.MethodGet, "/api/v1/status", "").Body.Bytes())
+	got, err := newTestClient(t, Handler(b, nil, nil)).Status(t.Context())
+	if d := cmp.Diff(Status{Schema: Schema, Links: b.links, Config: &b.config}, got); err != nil || d != "" {
+		t.Errorf("client: %v; -want +got\n%s", err, d)
+	}
+	b.err = errors.New("lost")
+	if w := ask(t, Handler(b, nil, nil), http.MethodGet, "/api/v1/status", ""); w.Code != http.StatusInternalServerError {
+		t.Errorf("status %d for an error of the backend", w.Code)
 	}
 }

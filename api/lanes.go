@@ -74,6 +74,8 @@ func linkState(states map[model.State]int, total int) string {
 		return LinkStateClosed
 	case open > 0 && states[model.StateStopped] == open:
 		return LinkStateStopped
+	case open > 0 && states[model.StatePaused] == open:
+		return LinkStatePaused
 	case states[model.StateStopped] > 0:
 		return LinkStateDegraded
 	case states[model.StateRetrying] > 0:

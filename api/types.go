@@ -8,8 +8,34 @@ const Schema = 1
 
 // Status is the answer of GET /api/v1/status.
 type Status struct {
-	Schema int    `json:"schema"`
-	Links  []Link `json:"links"`
+	Schema int           `json:"schema"`
+	Links  []Link        `json:"links"`
+	Config *ConfigStatus `json:"config,omitempty"` // of a running service
+}
+
+// ConfigStatus says which configuration is in force, and what is in the way of a newer one.
+type ConfigStatus struct {
+	File     string    `json:"file"` // "" when all settings are variables
+	Hash     string    `json:"hash"` // SHA-256 of the file's content
+	LoadedAt time.Time `json:"loaded_at"`
+	// Pending are changes in the file that a restart will take over.
+	Pending []ConfigChange `json:"pending,omitempty"`
+	// Failed is why the file's present content is not in force.
+	Failed *ConfigFailure `json:"failed,omitempty"`
+}
+
+// ConfigChange is one changed setting.
+type ConfigChange struct {
+	Key string `json:"key"`
+	Old string `json:"old"`
+	New string `json:"new"`
+}
+
+// ConfigFailure is a configuration with faults: when it was seen, and each fault with its place.
+type ConfigFailure struct {
+	At     time.Time `json:"at"`
+	Hash   string    `json:"hash"`
+	Faults []string  `json:"faults"`
 }
 
 // LinkStatus is the answer of GET /api/v1/links/{link}.
@@ -20,18 +46,36 @@ type LinkStatus struct {
 
 // Link is one link's summary.
 type Link struct {
-	Name           string `json:"name"`
-	Source         string `json:"source"`
-	Target         string `json:"target"`
-	State          string `json:"state"` // a LinkState… word
-	SafeToFailOver Safety `json:"safe_to_fail_over"`
-	RPO            RPO    `json:"rpo"`
-	Owner          string `json:"owner"`
-	Term           uint64 `json:"term"`
-	Seal           string `json:"seal"` // "direct", "transaction", "none" or "unknown"
-	Lanes          Counts `json:"lanes"`
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Target string `json:"target"`
+	State  string `json:"state"` // a LinkState… word
+	// Reason, Detail, Remedy and Since tell what holds the link as a whole, where something does.
+	Reason         string    `json:"reason,omitempty"`
+	Detail         string    `json:"detail,omitempty"`
+	Remedy         string    `json:"remedy,omitempty"`
+	Since          time.Time `json:"since,omitzero"`
+	SafeToFailOver Safety    `json:"safe_to_fail_over"`
+	RPO            RPO       `json:"rpo"`
+	Owner          string    `json:"owner"`
+	Term           uint64    `json:"term"`
+	Seal           string    `json:"seal"` // "direct", "transaction", "none" or "unknown"
+	Lanes          Counts    `json:"lanes"`
+	// SourceID and TargetID are the clusters' own ids, as the link's claim names them.
+	SourceID string `json:"source_id,omitempty"`
+	TargetID string `json:"target_id,omitempty"`
+	// Pauses are in force.
+	Pauses []Pause `json:"pauses,omitempty"`
 	// Problems are source topics that the link should copy and cannot. They may have no lanes that would show it.
 	Problems []TopicProblem `json:"problems,omitempty"`
+}
+
+// Pause holds a link, or one topic of it, until it is resumed.
+type Pause struct {
+	Topic  string    `json:"topic"` // "" is the whole link
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
 }
 
 // TopicProblem is a source topic that is not copied although it should be.
@@ -44,13 +88,14 @@ type TopicProblem struct {
 
 // The states of a link, the worst of its lanes first.
 const (
-	LinkStateStopped  = "stopped"  // every lane waits for an operator, or another instance owns the link
-	LinkStateDegraded = "degraded" // some lanes wait for an operator, the others copy
-	LinkStateRetrying = "retrying" // a lane makes no progress because of a fault that is expected to pass
-	LinkStateOpening  = "opening"  // a lane's position is being established, or no lane is known yet
-	LinkStateCopying  = "copying"  // every lane copies, or would if there were records
-	LinkStateClosed   = "closed"   // every lane ended cleanly
-	LinkStateNotOwned = "not_owned"
+	LinkStateStopped  = "stopped"   // every lane waits for an operator, or another instance owns the link
+	LinkStateDegraded = "degraded"  // some lanes wait for an operator, the others copy
+	LinkStateRetrying = "retrying"  // a lane makes no progress because of a fault that is expected to pass
+	LinkStateOpening  = "opening"   // a lane's position is being established, or no lane is known yet
+	LinkStatePaused   = "paused"    // an operator holds every lane
+	LinkStateCopying  = "copying"   // every lane copies, or would if there were records
+	LinkStateClosed   = "closed"    // every lane ended cleanly
+	LinkStateNotOwned = "not_owned" // another instance, or a stop, has the link
 )
 
 // Safety answers "may I fail over now": "yes", "no" or "unknown", and why it is not "yes".

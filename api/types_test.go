@@ -90,6 +90,8 @@ func TestSummarize(t *testing.T) {
 		"copying":       {[]Lane{copying, copying}, LinkStateCopying, map[string]int{"copying": 2}, 10, 0.5, 0},
 		"one stopped":   {[]Lane{copying, stopped}, LinkStateDegraded, map[string]int{"copying": 1, "too_large": 1}, 12, 2, 0},
 		"all stopped":   {[]Lane{stopped, lane(model.StateClosed, "", 9, 9)}, LinkStateStopped, map[string]int{"too_large": 1, "closed": 1}, 7, 2, 0},
+		"all paused":    {[]Lane{lane(model.StatePaused, "", 3, 1), lane(model.StateClosed, "", 9, 9)}, LinkStatePaused, map[string]int{"paused": 1, "closed": 1}, 3, 1, 0},
+		"one paused":    {[]Lane{copying, lane(model.StatePaused, "", 3, 1)}, LinkStateCopying, map[string]int{"copying": 1, "paused": 1}, 8, 1, 0},
 		"one retrying":  {[]Lane{copying, lane(model.StateRetrying, model.ReasonNetwork, 1, 1), lane(model.StateOpening, "", 0, 0)}, LinkStateRetrying, map[string]int{"copying": 1, "retrying": 1, "opening": 1}, 6, 1, 0},
 		"one waiting":   {[]Lane{copying, lane(model.StateWaiting, "", -1, 0)}, LinkStateOpening, map[string]int{"copying": 1, "waiting": 1}, 5, 0.5, 1},
 		"all closed":    {[]Lane{lane(model.StateClosed, "", 0, 0)}, LinkStateClosed, map[string]int{"closed": 1}, -1, -1, 0},

@@ -33,6 +33,7 @@ type Key struct {
 	Allowed  string // for people, where Type and Values do not say it
 	Example  string // what the reference shows instead of the default
 	Min, Max int64  // for numbers and sizes
+	Reload   Reload // how a changed value is taken over; "" is as in the section around it
 
 	check func(text string) string // what is wrong with a text, or with one entry of a list of texts; "" is nothing
 }
@@ -50,18 +51,18 @@ func Keys() []Key {
 
 func processKeys() []Key {
 	return []Key{
-		{Path: "node", Type: TypeSection, Help: "This process."},
+		{Path: "node", Reload: ReloadRestart, Type: TypeSection, Help: "This process."},
 		{Path: "node.id", Type: TypeText, Default: "n1", Allowed: namesAllowed, check: checkName,
 			Help: "Name of this process among those that work together."},
 		{Path: "node.data_dir", Type: TypeText, Default: "./data", Allowed: "a folder",
 			Help: "Folder for this process's own files; it is created when it is missing."},
 
-		{Path: "api", Type: TypeSection, Help: "The HTTP interface, which the command line uses too."},
+		{Path: "api", Reload: ReloadRestart, Type: TypeSection, Help: "The HTTP interface, which the command line uses too."},
 		{Path: "api.listen", Type: TypeText, Default: "127.0.0.1:7480", check: checkLoopback,
 			Allowed: "host:port with a loopback host (127.0.0.1, [::1], localhost); port 0 takes a free one",
 			Help:    "Address of the HTTP interface; it has no authentication yet, so that only this machine may reach it."},
 
-		{Path: "metrics", Type: TypeSection, Help: "A second listener for monitoring."},
+		{Path: "metrics", Reload: ReloadRestart, Type: TypeSection, Help: "A second listener for monitoring."},
 		{Path: "metrics.listen", Type: TypeText, Default: "", check: checkListen,
 			Allowed: "host:port, or empty for off; port 0 takes a free one",
 			Help:    "Address that serves /metrics, /healthz and /readyz, and nothing else, to any machine that can reach it."},
@@ -69,22 +70,22 @@ func processKeys() []Key {
 			Help: "Whether metrics have series for each partition; false keeps the sums per topic."},
 
 		{Path: "log", Type: TypeSection, Help: "The log, on standard error."},
-		{Path: "log.level", Type: TypeEnum, Default: "info", Values: []string{"debug", "info", "warn", "error"},
+		{Path: "log.level", Reload: ReloadLive, Type: TypeEnum, Default: "info", Values: []string{"debug", "info", "warn", "error"},
 			Help: "The least important messages that are written."},
-		{Path: "log.format", Type: TypeEnum, Default: "text", Values: []string{"text", "json"},
+		{Path: "log.format", Reload: ReloadRestart, Type: TypeEnum, Default: "text", Values: []string{"text", "json"},
 			Help: "Form of the log's lines."},
 
 		{Path: "limits", Type: TypeSection, Help: "Bounds for the whole process."},
-		{Path: "limits.buffer_bytes", Type: TypeSize, Default: "256MiB", Unit: "bytes", Min: 16 << 20, Max: math.MaxInt64,
+		{Path: "limits.buffer_bytes", Reload: ReloadLive, Type: TypeSize, Default: "256MiB", Unit: "bytes", Min: 16 << 20, Max: math.MaxInt64,
 			Help: "Memory for all records on their way together, whatever the number of partitions."},
 	}
 }
 
 func clusterKeys() []Key {
 	return []Key{
-		{Path: "clusters", Type: TypeMap, Required: true, Allowed: "a name for each Kafka cluster",
+		{Path: "clusters", Reload: ReloadLive, Type: TypeMap, Required: true, Allowed: "a name for each Kafka cluster",
 			Help: "The Kafka clusters, each under a name of your choice."},
-		{Path: "clusters.*", Type: TypeSection, Example: "primary", Allowed: namesAllowed, check: checkName,
+		{Path: "clusters.*", Reload: ReloadLink, Type: TypeSection, Example: "primary", Allowed: namesAllowed, check: checkName,
 			Help: "One Kafka cluster."},
 		{Path: "clusters.*.brokers", Type: TypeList, Required: true, Example: `["10.0.0.1:9092"]`, check: checkBroker,
 			Allowed: "a list of host:port", Help: "Brokers to begin with; the others are learned from them."},
@@ -125,7 +126,7 @@ func clusterKeys() []Key {
 func linkKeys() []Key {
 	const patterns = "a list of RE2 patterns, each for whole names"
 	return []Key{
-		{Path: "links", Type: TypeSeq, Required: true, Allowed: "at least one link",
+		{Path: "links", Reload: ReloadLink, Type: TypeSeq, Required: true, Allowed: "at least one link",
 			Help: "The flows, each from one cluster to another."},
 		{Path: "links[]", Type: TypeSection, Help: "One flow from the cluster source to the cluster target."},
 		{Path: "links[].name", Type: TypeText, Required: true, Example: "dr", Allowed: namesAllowed, check: checkName,
@@ -136,31 +137,31 @@ func linkKeys() []Key {
 			Help: "Cluster to copy to."},
 
 		{Path: "links[].topics", Type: TypeSection, Help: "Which topics are copied, and under which names."},
-		{Path: "links[].topics.include", Type: TypeList, Required: true, Example: `[".*"]`, Allowed: patterns, check: checkInclude,
+		{Path: "links[].topics.include", Reload: ReloadLive, Type: TypeList, Required: true, Example: `[".*"]`, Allowed: patterns, check: checkInclude,
 			Help: "Topics to copy; internal ones (__.*, lockstep\\..*, mm2-.*, .*[-.]internal, heartbeats) only if named literally here."},
-		{Path: "links[].topics.exclude", Type: TypeList, Default: "", Allowed: patterns, check: checkPattern,
+		{Path: "links[].topics.exclude", Reload: ReloadLive, Type: TypeList, Default: "", Allowed: patterns, check: checkPattern,
 			Help: "Topics not to copy; wins over include."},
 		{Path: "links[].topics.rename", Type: TypeText, Default: topicVariable, check: checkRename,
 			Allowed: "letters, digits, dots, underscores, hyphens and exactly one {topic}; not beginning with lockstep. or __",
 			Help:    "Name on the target, where {topic} stands for the name on the source."},
 
-		{Path: "links[].start", Type: TypeText, Default: "earliest", check: checkStart,
+		{Path: "links[].start", Reload: ReloadLive, Type: TypeText, Default: "earliest", check: checkStart,
 			Allowed: "earliest, latest, or a time such as 2026-01-31T08:00:00Z",
 			Help:    "Where the copy of a topic begins when the link has no position in it yet."},
 		{Path: "links[].isolation", Type: TypeEnum, Default: "read_committed", Values: []string{"read_committed", "read_uncommitted"},
 			Help: "Whether records of open and aborted transactions are left out."},
-		{Path: "links[].on_gap", Type: TypeEnum, Default: "continue", Values: []string{"continue", "pause"},
+		{Path: "links[].on_gap", Reload: ReloadLive, Type: TypeEnum, Default: "continue", Values: []string{"continue", "pause"},
 			Help: "What a partition does when the source deleted records before they were read; the ledger lists them in both cases."},
-		{Path: "links[].replication_factor", Type: TypeInt, Default: "0", Unit: "replicas", Min: 0, Max: math.MaxInt16,
+		{Path: "links[].replication_factor", Reload: ReloadLive, Type: TypeInt, Default: "0", Unit: "replicas", Min: 0, Max: math.MaxInt16,
 			Help: "Replicas of topics that lockstep creates; 0 takes the source's, at most the target's number of brokers."},
 
-		{Path: "links[].configs", Type: TypeSection, Help: "The topics' settings."},
+		{Path: "links[].configs", Reload: ReloadLive, Type: TypeSection, Help: "The topics' settings."},
 		{Path: "links[].configs.sync", Type: TypeBool, Default: "true",
 			Help: "Whether the settings of a source topic are carried over to its copy."},
 		{Path: "links[].configs.exclude", Type: TypeList, Default: "", Allowed: patterns, check: checkPattern,
 			Help: "Settings that are not carried over, such as retention\\..*"},
 
-		{Path: "links[].limits", Type: TypeSection, Help: "Bounds for this link."},
+		{Path: "links[].limits", Reload: ReloadLive, Type: TypeSection, Help: "Bounds for this link."},
 		{Path: "links[].limits.bytes_per_second", Type: TypeSize, Default: "0", Unit: "bytes per second", Min: 0, Max: math.MaxInt64,
 			Help: "Speed of the link in this process; 0 is no limit."},
 	}

@@ -21,6 +21,9 @@ const referenceHead = `# Every key of lockstep's configuration, with its default
 # Sizes are numbers of bytes, or numbers with KiB, MiB, GiB, TiB (powers of 1024) or kB, MB, GB, TB (powers of 1000).
 # Patterns are RE2 and match whole names. Files are found from the folder where lockstep was started.
 #
+# A running service takes over a changed file within seconds, and on SIGHUP at once. A file with faults changes nothing.
+# "Reload" says what a changed key means for what runs; lanes that it does not concern are not disturbed.
+#
 # Never copied unless named literally in topics.include: __.*, lockstep\..*, and what MirrorMaker 2 keeps for itself:
 # mm2-.*, .*[-.]internal, heartbeats. The brokers' own topics, such as __consumer_offsets, are never copied.
 `
@@ -100,7 +103,7 @@ func (n *node) facts() []string {
 	if n.hasFlag() {
 		origin += " Flag: --" + n.Path + "."
 	}
-	return []string{"Allowed: " + n.allowed() + ".", origin}
+	return []string{"Allowed: " + n.allowed() + ".", origin, "Reload: " + n.Reload.words() + "."}
 }
 
 func (n *node) defaultText() string {
@@ -137,12 +140,12 @@ func (n *node) shown() string {
 // WriteMarkdown writes every key as one table for the documentation.
 func WriteMarkdown(w io.Writer) error {
 	var b bytes.Buffer
-	b.WriteString("| key | default | allowed | meaning |\n|---|---|---|---|\n")
+	b.WriteString("| key | default | allowed | a change is taken over | meaning |\n|---|---|---|---|---|\n")
 	newSchema(Keys()).walk(func(n *node) {
 		if n.parent == nil || n.segment == "*" || n.segment == "[]" {
 			return
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", cell(n.Path), cell(n.markdownDefault()), cell(n.allowed()), cell(n.Help))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", cell(n.Path), cell(n.markdownDefault()), cell(n.allowed()), n.markdownReload(), cell(n.Help))
 	})
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write table of keys: %w", err)
@@ -162,6 +165,14 @@ func (n *node) markdownDefault() string {
 		return "(empty)"
 	}
 	return "`" + n.Default + "`"
+}
+
+// markdownReload is empty for sections that only group others.
+func (n *node) markdownReload() string {
+	if n.Type == TypeSection && !n.Optional {
+		return ""
+	}
+	return n.Reload.words()
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

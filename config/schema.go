@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // node is a place in the tree that the table's paths make.
 type node struct {
@@ -19,6 +22,7 @@ func newSchema(keys []Key) *node {
 		for _, s := range segments[:len(segments)-1] {
 			at = at.child(s)
 		}
+		k.Reload = cmp.Or(k.Reload, at.Reload)
 		at.children = append(at.children, &node{Key: k, segment: segments[len(segments)-1], parent: at})
 	}
 	return root

@@ -130,7 +130,7 @@ func onlyFirst(name string) []string {
 	return nil
 }
 
-func decode(t *testing.T, r result, into any) {
+func decode(t testing.TB, r result, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(r.stdout), into); err != nil {
 		t.Fatalf("%v: %s", err, r)

@@ -18,9 +18,11 @@ import (
 // conf is a configuration of one link, or of several.
 type conf struct {
 	primary, backup []string // brokers; links flow from primary to backup unless they say otherwise
+	backupUser      string   // of SASL PLAIN, whose password is its name
 	links           []linkConf
 	dataDir         string // default: a folder of the test
 	listen          string // default: a free port
+	primaryMore     string // further settings of the cluster primary, such as ", sasl: {…}"
 	more            string // further lines, such as "limits: {…}"
 }
 
@@ -75,7 +77,7 @@ func (c conf) complete(t testing.TB) conf {
 func (c conf) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "node: {data_dir: %q}\napi: {listen: %q}\n", c.dataDir, c.listen)
-	fmt.Fprintf(&b, "clusters:\n  primary: {brokers: [%s]}\n  backup: {brokers: [%s]}\n", quoted(c.primary), quoted(c.backup))
+	fmt.Fprintf(&b, "clusters:\n  primary: {brokers: [%s]%s}\n  backup: {brokers: [%s]%s}\n", quoted(c.primary), c.primaryMore, quoted(c.backup), sasl(c.backupUser))
 	b.WriteString("links:\n")
 	for _, l := range c.links {
 		source, target := "primary", "backup"
@@ -89,6 +91,13 @@ func (c conf) yaml() string {
 	}
 	b.WriteString(c.more + "\n")
 	return b.String()
+}
+
+func sasl(user string) string {
+	if user == "" {
+		return ""
+	}
+	return fmt.Sprintf(", sasl: {mechanism: plain, username: %s, password: %s}", user, user)
 }
 
 func (l linkConf) renaming() string {

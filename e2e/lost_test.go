@@ -193,7 +193,15 @@ func TestLost_SourceReplaced(t *testing.T) {
 	c := s.conf
 	c.primary = other.Brokers()
 	next := newService(t, c)
-	next.command("run").want(t, 3).says(t, other.ID(), "source was replaced", s.link())
+	next.once(3).says(t, other.ID(), "source was replaced", "links accept "+s.link())
+	next.start() // the service stays up, and shows it
+	next.stopsAs(lost, 0, "source_replaced")
+	next.stopsAs(healthy, 0, "source_replaced")
+	shown, err := next.client.Link(t.Context(), s.link())
+	if err != nil || shown.State != "stopped" || shown.Reason != "source_replaced" || !strings.Contains(shown.Detail, other.ID()) || shown.Remedy == "" {
+		t.Errorf("the link shows %+v, %v", shown, err)
+	}
+	next.stop()
 	was.unchanged(t, logEnds(t, dst, lost, healthy))
 }
 

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-var commandIn = regexp.MustCompile(`lockstep ((?:[a-z]+ ?)+)`)
+// commandIn finds commands; a word that goes on with something else is a name of the test's.
+var commandIn = regexp.MustCompile(`lockstep ((?:[a-z]+ )*[a-z]+)(?:[^a-z0-9:._/-]|$)`)
 
 // checkRemedy makes sure that what a stopped lane tells an operator to do can be done: something has to be told, and
 // each command in it exists.

@@ -29,6 +29,8 @@ type service struct {
 	logs   string // folder
 	runs   []*process
 
+	flags []string // further arguments of run
+
 	// repeats is how often one run may log the same thing; see checkLogs.
 	repeats int
 }
@@ -59,7 +61,7 @@ func (s *service) launch(env ...string) *process {
 	}
 	log := filepath.Join(s.logs, fmt.Sprintf("run-%d.log", len(s.runs)+1))
 	env = append(env, "GORACE=halt_on_error=1 exitcode=66")
-	p := startProcess(s.t, log, env, "run", "-c", s.file)
+	p := startProcess(s.t, log, env, append([]string{"run", "-c", s.file}, s.flags...)...)
 	s.runs = append(s.runs, p)
 	return p
 }

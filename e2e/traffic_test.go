@@ -37,7 +37,7 @@ func trafficTopics(t testing.TB, src kafkatest.Target, replicas int16) []string 
 	name := kafkatest.TopicName(t)
 	plain := kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: name + "-plain", Partitions: 3, Replicas: replicas})
 	txns := kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: name + "-txns", Partitions: 2, Replicas: replicas})
-	return []string{plain, txns, compactedTopic(t, src)}
+	return []string{plain, txns, spread(t, src, compactedTopic(t, src), replicas)}
 }
 
 // seeded returns a seed that can be given again, and says which one it is.

@@ -64,7 +64,13 @@ type truth struct {
 	src, dst []int64 // offsets of the copied records, in order
 }
 
-func readTruth(t *testing.T, src, dst kafkatest.Target, topic string, partition int32) truth {
+func readTruth(t testing.TB, src, dst kafkatest.Target, topic string, partition int32) truth {
+	t.Helper()
+	return truthFrom(t, src, dst, topic, partition, 0)
+}
+
+// truthFrom is readTruth for a copy that begins at a target offset.
+func truthFrom(t testing.TB, src, dst kafkatest.Target, topic string, partition int32, dstFrom int64) truth {
 	t.Helper()
 	at := make(map[string]int64)
 	for _, r := range kafkatest.Read(t, src, topic, partition, false) {
@@ -72,6 +78,9 @@ func readTruth(t *testing.T, src, dst kafkatest.Target, topic string, partition 
 	}
 	tr := truth{lane: laneKey(topic, partition)}
 	for _, r := range kafkatest.Read(t, dst, topic, partition, true) {
+		if r.Offset < dstFrom {
+			continue
+		}
 		o, ok := at[identityOf(r)]
 		if !ok {
 			t.Fatalf("%s: the record at target offset %d is not on the source", tr.lane, r.Offset)
@@ -95,21 +104,21 @@ func identityOf(r *kgo.Record) string {
 
 // checkForth: each copied record translates to itself, an offset between two to the next, one behind the last to the end
 // of the copy.
-func (tr truth) checkForth(t *testing.T, got []api.Offset) {
+func (tr truth) checkForth(t testing.TB, got []api.Offset) {
 	t.Helper()
 	check(t, tr.lane+" forth", tr.src, tr.dst, got, 0, func(o api.Offset) (asked, answer *int64) { return o.SourceOffset, o.TargetOffset })
 }
 
 // checkBack is checkForth the other way round. Between two terms stands a marker; what comes next there is the source
 // offset where the new term began to read, and from it to the first record that it copied there may be some way.
-func (tr truth) checkBack(t *testing.T, got []api.Offset) {
+func (tr truth) checkBack(t testing.TB, got []api.Offset) {
 	t.Helper()
 	check(t, tr.lane+" back", tr.dst, tr.src, got, 500, func(o api.Offset) (asked, answer *int64) { return o.TargetOffset, o.SourceOffset })
 }
 
 // check compares answers with the truth. In a hole, and behind the last record, an answer may be up to early offsets
 // before what is wanted, as long as no copied record lies between them.
-func check(t *testing.T, what string, from, to []int64, got []api.Offset, early int64, sides func(api.Offset) (asked, answer *int64)) {
+func check(t testing.TB, what string, from, to []int64, got []api.Offset, early int64, sides func(api.Offset) (asked, answer *int64)) {
 	t.Helper()
 	next, wrong := 0, 0
 	last := from[len(from)-1]

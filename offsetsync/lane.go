@@ -239,6 +239,9 @@ func (l *lane) begin(o *opened) {
 	l.count, l.at = origin.Count, cursorValue{Cursor: origin}
 	if l.m != nil && origin.Src > l.m.start.Src && origin.Dst > l.m.start.Dst {
 		l.m.cut(origin.Src, origin.Dst)
+		if c := o.Closed; c != nil && l.m.stop.Dst > c.Cursor.Dst {
+			l.m.cut(origin.Src, c.Cursor.Dst) // the target lost its log's end: a marker stands where records stood
+		}
 		l.mark(origin)
 		return
 	}
@@ -377,11 +380,14 @@ func (l *lane) skipTrimmed(o *opened, to int64) error {
 func (l *lane) state() LaneState {
 	o := l.newest()
 	s := LaneState{
-		Opening: o.Opening, Cursor: o.Origin, Gaps: slices.Clip(l.gaps), Map: l.m.Clone(), Fault: l.fault,
+		Opening: o.Opening, Cursor: o.Origin, Epochs: o.Epochs, Gaps: slices.Clip(l.gaps), Map: l.m.Clone(), Fault: l.fault,
 		Plan: jumps(o.plan.pts), Landings: landings(o.land.pts), planN: o.plan.total, landN: o.land.total,
 	}
 	if o.good != nil {
 		s.Cursor, s.Clean = o.good.Cursor, o.good.Clean
+		if len(o.good.Epochs) > 0 {
+			s.Epochs = o.good.Epochs
+		}
 	}
 	return s
 }

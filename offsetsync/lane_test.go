@@ -189,6 +189,26 @@ func TestLane_EndBeforeTheStoredCursorCutsTheMap(t *testing.T) {
 	}
 }
 
+// The target lost more than the newest opening, and the next one goes on further on: the marker stands where a record of
+// an older opening stood, which must not be answered with it.
+func TestLane_EndBeforeTheOpeningsBeginningCutsOlderOnes(t *testing.T) {
+	t.Parallel()
+	st := newestOf(t,
+		openingRecord(1, "a", "", at(0, 0, 0), nil),
+		cursorRecord(1, "a", at(10, 10, 10), 0, 0),
+		openingRecord(2, "b", "a", at(10, 11, 0), &Closed{Cursor: at(10, 10, 10)}),
+		cursorRecord(2, "b", at(13, 14, 3), 0, 0),
+		openingRecord(3, "c", "b", at(20, 7, 0), &Closed{Cursor: at(6, 6, 0)}),
+	)
+	want := []model.Span{{Src: 0, Dst: 0, N: 6}, {Src: 20, Dst: 7, N: 0}}
+	if diff := cmp.Diff(want, spansOf(st.Map)); diff != "" || st.Fault != nil {
+		t.Error(diff, st.Fault)
+	}
+	if got := st.Map.Translate(6); got != (Translation{7, Hole, 14}) {
+		t.Errorf("Translate(6) = %+v", got)
+	}
+}
+
 func TestLane_EndAtTheOriginLeavesTheOpeningsBeginning(t *testing.T) {
 	t.Parallel()
 	st := newestOf(t,
@@ -221,7 +241,7 @@ func TestLane_OpeningsWithoutRecordsTakeNoRoom(t *testing.T) {
 
 func TestLane_OlderSegmentAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newTail(point{}, 1)
+	w := newTail(point{}, segmentSize{1, 1})
 	if err := w.add([]point{{1, 10}, {2, 20}}); err != nil {
 		t.Fatal(err)
 	}

@@ -35,22 +35,29 @@ func newLine(origin point) line { return line{pts: []point{origin}} }
 
 // apply takes a version of a segment. It fails for bytes that cannot be, and leaves the line as it was then.
 func (l *line) apply(seg int, value []byte) error {
-	if l.closed || seg < l.seg {
-		return nil // what was complete when its successor began comes again with the same entries
+	if l.closed {
+		return nil
 	}
 	if seg == l.seg && l.r.pos > 0 {
-		if err := l.read(seg, value); err != nil {
+		if err := l.more(value); err != nil {
 			return err
 		}
 		return l.catchUp()
 	}
-	if _, err := segmentFirst(value); err != nil {
+	first, err := segmentFirst(value)
+	if err != nil {
 		return err
 	}
-	if l.waiting == nil {
-		l.waiting = map[int][]byte{}
+	if first > l.total {
+		if l.waiting == nil {
+			l.waiting = map[int][]byte{}
+		}
+		l.waiting[seg] = bytes.Clone(value)
+		return nil
 	}
-	l.waiting[seg] = bytes.Clone(value)
+	if err := l.whole(seg, value); err != nil {
+		return err
+	}
 	return l.catchUp()
 }
 
@@ -63,31 +70,50 @@ func (l *line) catchUp() error {
 		}
 		value := l.waiting[seg]
 		delete(l.waiting, seg)
-		if l.seg != seg {
-			l.seg, l.r = seg, segmentReader{}
-		}
-		if err := l.read(seg, value); err != nil {
+		if err := l.whole(seg, value); err != nil {
 			return err
 		}
 	}
 }
 
-// follows finds the waiting segment that begins right behind the last entry.
+// follows finds a waiting segment that begins at or before the end of what has been read.
 func (l *line) follows() (seg int, ok bool) {
 	for s, value := range l.waiting {
-		if first, err := segmentFirst(value); err == nil && first == l.total && (!ok || s < seg) {
+		if first, err := segmentFirst(value); err == nil && first <= l.total && (!ok || s < seg) {
 			seg, ok = s, true
 		}
 	}
 	return seg, ok
 }
 
-func (l *line) read(seg int, value []byte) error {
+// more reads a longer version of the segment that is being read.
+func (l *line) more(value []byte) error {
 	pts, err := l.r.more(value)
+	if err != nil {
+		return fmt.Errorf("segment %d: %w", l.seg, err)
+	}
+	return l.add(l.seg, pts)
+}
+
+// whole reads a segment that begins at or before the end of what has been read. It may hold again what was read from
+// others: they were joined into it, and compaction removed some of them before they were read.
+func (l *line) whole(seg int, value []byte) error {
+	var r segmentReader
+	pts, err := r.more(value)
 	if err != nil {
 		return fmt.Errorf("segment %d: %w", seg, err)
 	}
-	if n := len(l.firsts); len(pts) > 0 && (n == 0 || l.firsts[n-1].seg != seg) {
+	known := l.total - r.first
+	if known >= int64(len(pts)) {
+		return nil
+	}
+	l.seg, l.r = seg, r
+	return l.add(seg, pts[known:])
+}
+
+// add appends a segment's entries.
+func (l *line) add(seg int, pts []point) error {
+	if len(pts) > 0 && !l.stored(seg) {
 		l.firsts = append(l.firsts, firstEntry{seg, l.total, pts[0]})
 	}
 	for _, p := range pts {
@@ -98,6 +124,16 @@ func (l *line) read(seg int, value []byte) error {
 	}
 	l.total += int64(len(pts))
 	return nil
+}
+
+// stored reports whether a segment is among those that have been read and are still stored. It mostly is the last.
+func (l *line) stored(seg int) bool {
+	for i := len(l.firsts) - 1; i >= 0; i-- {
+		if l.firsts[i].seg == seg {
+			return true
+		}
+	}
+	return false
 }
 
 // trimmed says that the entries below index first are no longer stored, since what they tell has left the target.

@@ -19,6 +19,9 @@ type Claim struct {
 	TargetCluster string    `json:"target_cluster"`
 	At            time.Time `json:"at"`
 	Released      bool      `json:"released,omitempty"` // the owner has given the link up
+	// AcceptedTerm is the newest term at the time when an operator last accepted that the source was replaced: lanes that
+	// were copied in it or before are compared with the source as it is now. Later claims keep it.
+	AcceptedTerm uint64 `json:"accepted_term,omitempty"`
 }
 
 // Beat says that a node of the owner lives.
@@ -113,6 +116,9 @@ func (c *claims) newest() (Claim, bool) {
 		return Claim{}, false
 	}
 	n := c.valid[len(c.valid)-1]
+	for _, v := range c.valid {
+		n.AcceptedTerm = max(n.AcceptedTerm, v.AcceptedTerm)
+	}
 	n.Released = n.Released || c.released[n.ID]
 	return n, true
 }

@@ -20,7 +20,11 @@ type Opening struct {
 	// in this term before. In the same term as the opening before, the count goes on.
 	Origin model.Cursor
 	Closed *Closed // how opening N-1 ended; nil for the first
-	// Anew says that nothing copied before answers any more: the lane is copied again from here.
+	// Epochs are the source's leader epochs of what was copied below Origin, oldest first, as far as they are known: the
+	// newest model.KeepEpochs. A source log that was truncated is compared with them.
+	Epochs []model.EpochStart
+	// Anew says that nothing copied before answers any more: the lane is copied again from here, and its target log is to
+	// begin at the origin. Whoever takes the lane up deletes what stands below before it sends anything.
 	Anew bool
 }
 
@@ -41,6 +45,8 @@ type LaneState struct {
 	// Cursor is how far that opening came, as stored: a lower bound. Its Origin when nothing is stored.
 	Cursor model.Cursor
 	Clean  bool // the cursor was stored at a clean end
+	// Epochs are the source's leader epochs of what was copied below Cursor, as Opening.Epochs.
+	Epochs []model.EpochStart
 	Gaps   []model.Gap
 	Map    *Map // all openings joined; ends at Cursor
 	// Plan and Landings are entries of the newest opening: all from the one on that covers the record before Cursor.

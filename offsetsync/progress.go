@@ -129,7 +129,7 @@ func (s *Store) save(w *writing, p Progress) ([]statelog.Entry, error) {
 		return nil, fmt.Errorf("extend landing of opening %d: %w", p.Opening, err)
 	}
 	w.cursor = p.Cursor
-	c := cursorValue{V: recordVersion, Cursor: p.Cursor, PlanN: w.plan.durable, LandN: w.land.total, Clean: p.Clean}
+	c := cursorValue{V: recordVersion, Cursor: p.Cursor, PlanN: w.plan.durable, LandN: w.land.total, Clean: p.Clean, Epochs: p.Epochs}
 	out := s.segments(p.Lane, kindLand, w, &w.land)
 	return append(out, s.laneEntry(p.Lane, openingKey(p.Lane, kindCursor, w.id), encodeJSON(c))), nil
 }

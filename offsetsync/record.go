@@ -37,6 +37,8 @@ type openingValue struct {
 	Origin   model.Cursor   `json:"origin"`
 	Anew     bool           `json:"anew,omitempty"`
 	Closed   *closedValue   `json:"closed,omitempty"`
+	// Epochs are the leader epochs of what was copied below the origin.
+	Epochs []model.EpochStart `json:"epochs,omitempty"`
 }
 
 // closedValue is the stored form of Closed. Landings are encoded as one segment.
@@ -54,6 +56,8 @@ type cursorValue struct {
 	PlanN int64 `json:"plan_n"`
 	LandN int64 `json:"land_n"`
 	Clean bool  `json:"clean"`
+	// Epochs are the leader epochs of what was copied below Src.
+	Epochs []model.EpochStart `json:"epochs,omitempty"`
 }
 
 // trimValue says that entries below these indexes are no longer stored.
@@ -119,7 +123,7 @@ func checkVersion(key string, b []byte) error {
 }
 
 func encodeOpening(o Opening) []byte {
-	v := openingValue{V: recordVersion, Prev: o.Prev, Term: o.Term, Identity: o.Identity, Rules: o.Rules, Origin: o.Origin, Anew: o.Anew}
+	v := openingValue{V: recordVersion, Prev: o.Prev, Term: o.Term, Identity: o.Identity, Rules: o.Rules, Origin: o.Origin, Anew: o.Anew, Epochs: o.Epochs}
 	if c := o.Closed; c != nil {
 		v.Closed = &closedValue{Cursor: c.Cursor, PlanN: c.PlanN, LandN: c.LandN}
 		if len(c.Landings) > 0 {
@@ -136,7 +140,7 @@ func decodeOpening(key string, r laneRecord, b []byte) (Opening, error) {
 	}
 	o := Opening{
 		Lane: r.lane, N: r.id.n, Nonce: r.id.nonce, Prev: v.Prev, Term: v.Term, Identity: v.Identity,
-		Rules: v.Rules, Origin: v.Origin, Anew: v.Anew,
+		Rules: v.Rules, Origin: v.Origin, Anew: v.Anew, Epochs: v.Epochs,
 	}
 	if err := sound(key, o.Origin); err != nil || v.Closed == nil {
 		return o, err

@@ -9,7 +9,11 @@ import (
 
 const (
 	segmentVersion = 1
-	// segmentBytes is when a segment is full. A segment is written again with each entry, under the same key.
+	// pieceBytes is when a segment that is being filled is full. It is written again with each entry, under the same key,
+	// so what an entry costs grows with it.
+	pieceBytes = 128
+	// segmentBytes is when segments that are full are joined into one: it takes the place of the first, and the others get
+	// tombstones. What is read at a failover so stays near three bytes an entry.
 	segmentBytes = 8 << 10
 )
 

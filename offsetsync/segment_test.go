@@ -24,7 +24,7 @@ func TestSegment_GrowsWithoutReadingAgain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		pts := drawPoints(t)
-		w, r := newTail(point{}, 1<<20), segmentReader{}
+		w, r := newTail(point{}, segmentSize{1 << 20, 1 << 20}), segmentReader{}
 		var got []point
 		for i := 0; i < len(pts); {
 			n := rapid.IntRange(1, len(pts)-i).Draw(t, "more")
@@ -67,7 +67,7 @@ func TestSegment_NewerVersionIsRefused(t *testing.T) {
 
 func TestTail_RollsWhenFull(t *testing.T) {
 	t.Parallel()
-	w := newTail(point{}, segmentBytes)
+	w := newTail(point{}, segmentSize{segmentBytes, segmentBytes})
 	var pts []point
 	for i := range int64(10_000) {
 		pts = append(pts, point{i * 100, i * 102})
@@ -103,7 +103,7 @@ func TestTail_RollsWhenFull(t *testing.T) {
 
 func TestTail_AddRefusesContradictions(t *testing.T) {
 	t.Parallel()
-	w := newTail(point{10, 100}, segmentBytes)
+	w := newTail(point{10, 100}, segmentSize{segmentBytes, segmentBytes})
 	if err := w.add([]point{{12, 110}, {14, 112}, {15, 120}}); err != nil { // {14, 112} continues the line
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestTail_AddRefusesContradictions(t *testing.T) {
 
 func TestTail_FailedEntriesMayBeGivenAgain(t *testing.T) {
 	t.Parallel()
-	w := newTail(point{}, segmentBytes)
+	w := newTail(point{}, segmentSize{segmentBytes, segmentBytes})
 	first := []point{{1, 10}, {2, 20}}
 	if err := w.add(first); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestTail_FailedEntriesMayBeGivenAgain(t *testing.T) {
 func TestTail_EntriesOfTheCallBeforeMayBeGivenAgain(t *testing.T) {
 	t.Parallel()
 	// The caller hears of a failure that concerns another lane, so it gives all again, with more each time.
-	w := newTail(point{}, segmentBytes)
+	w := newTail(point{}, segmentSize{segmentBytes, segmentBytes})
 	var all []point
 	for n := int64(1); n < 6; n++ {
 		all = append(all, point{2 * n, 10 * n})
@@ -167,7 +167,7 @@ func TestTail_EntriesOfTheCallBeforeMayBeGivenAgain(t *testing.T) {
 
 func TestLine_WaitsForTheSegmentBetween(t *testing.T) {
 	t.Parallel()
-	w := newTail(point{}, 1)
+	w := newTail(point{}, segmentSize{1, 1})
 	if err := w.add([]point{{1, 10}, {2, 20}, {3, 30}}); err != nil {
 		t.Fatal(err)
 	}

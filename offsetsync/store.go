@@ -44,6 +44,8 @@ type Progress struct {
 	Cursor   model.Cursor
 	Landings []model.Landing // new since the last call that succeeded
 	Clean    bool            // everything that was sent, plan writes included, has been answered
+	// Epochs are the source's leader epochs of what was copied below Cursor, as Opening.Epochs.
+	Epochs []model.EpochStart
 }
 
 // Log is a link's state log: [statelog.Log] is one.
@@ -66,7 +68,7 @@ type Store struct {
 	log     sink
 	view    *View
 	nonce   string
-	segment int // bytes of a full segment
+	segment segmentSize
 	attempt atomic.Uint64
 
 	mu      sync.Mutex // guards the fields below, never held across I/O
@@ -78,7 +80,7 @@ type Store struct {
 func NewStore(log Log, view *View, nonce string) *Store { return newStore(log, view, nonce) }
 
 func newStore(log sink, view *View, nonce string) *Store {
-	return &Store{log: log, view: view, nonce: nonce, segment: segmentBytes, lanes: map[model.Lane]*writing{}, changed: make(chan struct{})}
+	return &Store{log: log, view: view, nonce: nonce, segment: segmentSize{pieceBytes, segmentBytes}, lanes: map[model.Lane]*writing{}, changed: make(chan struct{})}
 }
 
 // fresh returns a nonce that no record has: an opening that is tried again must not be written over the first attempt,

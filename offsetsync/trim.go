@@ -14,11 +14,44 @@ import (
 // present one, old seals. It returns how many records it removed. The lane has to be open here: nobody else may know how
 // far the present opening's entries are needed.
 func (s *Store) Trim(ctx context.Context, l model.Lane, logStart int64) (int, error) {
+	w, err := s.writingOf(l)
+	if err != nil {
+		return 0, err
+	}
+	if len(s.view.trimmable(l, w.id, logStart).keys) == 0 {
+		s.view.DropBefore(l, logStart)
+		return 0, nil
+	}
+	held, err := s.acquire(ctx, []model.Lane{l}, planning, saving)
+	if err != nil {
+		return 0, err
+	}
+	defer s.release(held, planning, saving)
+	n, err := s.trim(ctx, l, held[l], logStart)
+	if err != nil {
+		return 0, &LaneError{l, err}
+	}
+	s.view.DropBefore(l, logStart)
+	return n, nil
+}
+
+func (s *Store) writingOf(l model.Lane) (*writing, error) {
 	s.mu.Lock()
-	w := s.lanes[l]
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if w := s.lanes[l]; w != nil {
+		return w, nil
+	}
+	return nil, &LaneError{l, ErrNotOpen}
+}
+
+// trim writes the tombstones. The lane's gates are held, and the view is brought up to the last write: a segment that
+// took the place of others has the number of the first of them, and must not be taken for that.
+func (s *Store) trim(ctx context.Context, l model.Lane, w *writing, logStart int64) (int, error) {
 	if w == nil {
-		return 0, &LaneError{l, ErrNotOpen}
+		return 0, ErrNotOpen
+	}
+	if err := s.view.Barrier(ctx); err != nil {
+		return 0, err
 	}
 	t := s.view.trimmable(l, w.id, logStart)
 	var entries []statelog.Entry
@@ -30,13 +63,10 @@ func (s *Store) Trim(ctx context.Context, l model.Lane, logStart int64) (int, er
 	for _, key := range t.keys {
 		entries = append(entries, s.laneEntry(l, key, nil))
 	}
-	if len(entries) > 0 {
-		if err := s.put(ctx, entries...); err != nil {
-			return 0, &LaneError{l, err}
-		}
+	if len(entries) == 0 {
+		return 0, nil
 	}
-	s.view.DropBefore(l, logStart)
-	return len(t.keys), nil
+	return len(t.keys), s.put(ctx, entries...)
 }
 
 // trimmed is what may be removed from the state topic.

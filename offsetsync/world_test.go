@@ -126,7 +126,7 @@ type worker struct {
 func (w *world) process() process {
 	w.procs++
 	p := w.log.process(fmt.Sprintf("p%d", w.procs))
-	p.store.segment = 30 // a few entries
+	p.store.segment = segmentSize{30, 90} // a few entries, and a few of those
 	return p
 }
 

@@ -20,26 +20,37 @@ type writing struct {
 
 // tail is the end of a plan or landing, as far as it may be written again.
 type tail struct {
-	limit   int   // bytes of a full segment
+	size    segmentSize
 	last    point // the newest entry, at first the implied one
 	total   int64 // entries given
 	durable int64 // of them certainly stored
 	seg     int   // the segment that is being filled
 	inSeg   int   // entries in it
 	enc     []byte
-	full    []segment // segments that were filled since all was durable
+	joined  joined    // the full segments in front of it that are to become one, and it
+	handed  int       // the highest segment that was handed out for writing, -1: none
+	full    []segment // segments that were filled or joined since all was durable
 	given   []point   // entries of the last call: a caller that did not hear of its success gives them again
 	unknown bool      // whether that call's entries are stored is not known
 	dirty   bool      // the segment that is being filled has entries that are not durable
 }
 
-// segment is one segment's number and bytes.
+// segment is one segment's number and bytes; no bytes are its tombstone.
 type segment struct {
 	n     int
 	value []byte
 }
 
-func newTail(origin point, limit int) tail { return tail{limit: limit, last: origin} }
+// segmentSize says when a segment is full: one that is being filled, and one that takes the place of several.
+type segmentSize struct{ piece, whole int }
+
+// joined is what several segments hold, as one.
+type joined struct {
+	seg int // the number of the first
+	enc []byte
+}
+
+func newTail(origin point, size segmentSize) tail { return tail{size: size, last: origin, handed: -1} }
 
 // add takes entries. One that continues the line is none, and one of the call before is taken as the same. One that goes
 // back or contradicts is refused with ErrPlanOrder, and nothing of the call is kept.
@@ -82,16 +93,38 @@ func (t *tail) check(pts []point) (given, fresh []point, err error) {
 // push appends an entry to the segment that is being filled, or to the next one when that is full.
 func (t *tail) push(p point) {
 	const most = 20 // bytes of one entry
-	if t.inSeg > 0 && len(t.enc)+most > t.limit {
+	if t.inSeg > 0 && len(t.enc)+most > t.size.piece {
 		t.full = append(t.full, segment{t.seg, t.enc})
 		t.seg, t.inSeg, t.enc = t.seg+1, 0, nil
+		if len(t.joined.enc)+most > t.size.whole {
+			t.join()
+		}
 	}
 	if t.inSeg == 0 {
 		t.enc = appendPoint(appendSegmentHead(nil, t.total), nil, p)
 	} else {
 		t.enc = appendPoint(t.enc, &t.last, p)
 	}
+	if t.joined.enc == nil {
+		t.joined = joined{t.seg, appendPoint(appendSegmentHead(nil, t.total), nil, p)}
+	} else {
+		t.joined.enc = appendPoint(t.joined.enc, &t.last, p)
+	}
 	t.last, t.total, t.inSeg, t.dirty = p, t.total+1, t.inSeg+1, true
+}
+
+// join puts one segment in the place of all full ones since the last join. It stands in front of their tombstones, and its
+// bytes begin with the first one's. None of them is written again, also where the fate of a write is not known: behind the
+// tombstones the first one alone would be what compaction keeps. Those that never were handed out need no tombstone.
+func (t *tail) join() {
+	j := t.joined
+	t.joined = joined{}
+	t.full = slices.DeleteFunc(t.full, func(s segment) bool { return s.n >= j.seg })
+	t.full = append(t.full, segment{j.seg, j.enc})
+	for n := j.seg + 1; n <= min(t.handed, t.seg-1); n++ {
+		t.full = append(t.full, segment{n, nil})
+	}
+	t.handed = max(t.handed, j.seg)
 }
 
 // unsaved returns the segments to write. Their bytes do not change any more: later entries are written behind them.
@@ -99,6 +132,9 @@ func (t *tail) unsaved() []segment {
 	out := slices.Clone(t.full)
 	if t.dirty {
 		out = append(out, segment{t.seg, slices.Clip(t.enc)})
+	}
+	if n := len(out); n > 0 {
+		t.handed = max(t.handed, out[n-1].n)
 	}
 	return out
 }
@@ -115,11 +151,11 @@ type gate func(*writing) *bool
 func planning(w *writing) *bool { return &w.planning }
 func saving(w *writing) *bool   { return &w.saving }
 
-// acquire waits until no other call holds the gate of one of the lanes, and then holds those of all. Lanes that are not
-// open are left out.
-func (s *Store) acquire(ctx context.Context, lanes []model.Lane, g gate) (map[model.Lane]*writing, error) {
+// acquire waits until no other call holds one of the gates of one of the lanes, and then holds all of them. Lanes that are
+// not open are left out.
+func (s *Store) acquire(ctx context.Context, lanes []model.Lane, gs ...gate) (map[model.Lane]*writing, error) {
 	for {
-		held, wait := s.tryAcquire(lanes, g)
+		held, wait := s.tryAcquire(lanes, gs)
 		if wait == nil {
 			return held, nil
 		}
@@ -131,7 +167,7 @@ func (s *Store) acquire(ctx context.Context, lanes []model.Lane, g gate) (map[mo
 	}
 }
 
-func (s *Store) tryAcquire(lanes []model.Lane, g gate) (held map[model.Lane]*writing, wait <-chan struct{}) {
+func (s *Store) tryAcquire(lanes []model.Lane, gs []gate) (held map[model.Lane]*writing, wait <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held = make(map[model.Lane]*writing, len(lanes))
@@ -140,23 +176,29 @@ func (s *Store) tryAcquire(lanes []model.Lane, g gate) (held map[model.Lane]*wri
 		if w == nil {
 			continue
 		}
-		if *g(w) {
-			return nil, s.changed
+		for _, g := range gs {
+			if *g(w) {
+				return nil, s.changed
+			}
 		}
 		held[l] = w
 	}
-	for _, w := range held {
-		*g(w) = true
-	}
+	set(held, gs, true)
 	return held, nil
 }
 
-func (s *Store) release(held map[model.Lane]*writing, g gate) {
+func set(held map[model.Lane]*writing, gs []gate, to bool) {
+	for _, w := range held {
+		for _, g := range gs {
+			*g(w) = to
+		}
+	}
+}
+
+func (s *Store) release(held map[model.Lane]*writing, gs ...gate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, w := range held {
-		*g(w) = false
-	}
+	set(held, gs, false)
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

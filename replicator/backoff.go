@@ -28,9 +28,9 @@ func (b *backoff) step() time.Duration {
 // wait sleeps for the next step, or until ctx ends.
 func (b *backoff) wait(ctx context.Context) { pauseFor(ctx, b.step()) }
 
-// waitFor is the wait before attempt n, counted from 1.
-func waitFor(n int) time.Duration {
-	return jitter(min(backoffFirst<<min(n, 10), backoffMost))
+// waitFor is the wait before attempt n, counted from 1, up to most.
+func waitFor(n int, most time.Duration) time.Duration {
+	return jitter(min(backoffFirst<<min(n, 10), most))
 }
 
 func jitter(d time.Duration) time.Duration {

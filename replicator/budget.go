@@ -9,7 +9,7 @@ import (
 // Budget bounds the bytes of fetch answers that the process holds, over all links and lanes. The largest single
 // answer may exceed it: a batch is never cut.
 type Budget struct {
-	limit int64
+	limit atomic.Int64
 	used  atomic.Int64
 
 	mu    sync.Mutex // guards freed
@@ -18,7 +18,15 @@ type Budget struct {
 
 // NewBudget returns a budget of so many bytes.
 func NewBudget(bytes int64) *Budget {
-	return &Budget{limit: bytes, freed: make(chan struct{})}
+	b := &Budget{freed: make(chan struct{})}
+	b.limit.Store(bytes)
+	return b
+}
+
+// SetLimit changes the budget while it is used. What is held above a smaller limit is given back as it is settled.
+func (b *Budget) SetLimit(bytes int64) {
+	b.limit.Store(bytes)
+	b.wake()
 }
 
 // Used returns the bytes held now.
@@ -30,7 +38,7 @@ func (b *Budget) room(ctx context.Context) (int64, bool) {
 		b.mu.Lock()
 		freed := b.freed
 		b.mu.Unlock()
-		if n := b.limit - b.used.Load(); n > 0 {
+		if n := b.limit.Load() - b.used.Load(); n > 0 {
 			return n, true
 		}
 		select {
@@ -44,13 +52,18 @@ func (b *Budget) room(ctx context.Context) (int64, bool) {
 func (b *Budget) take(n int64) { b.used.Add(n) }
 
 func (b *Budget) give(n int64) {
-	before := b.used.Add(-n) + n
-	if before >= b.limit && before-n < b.limit {
-		b.mu.Lock()
-		close(b.freed)
-		b.freed = make(chan struct{})
-		b.mu.Unlock()
+	before, limit := b.used.Add(-n)+n, b.limit.Load()
+	if before >= limit && before-n < limit {
+		b.wake()
 	}
+}
+
+// wake lets everyone look again who waits for room.
+func (b *Budget) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.freed)
+	b.freed = make(chan struct{})
 }
 
 // buffer counts one fetch answer's memory: every batch of it points into the same array, so the bytes are free only

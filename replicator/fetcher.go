@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,13 +32,17 @@ const (
 type fetcher struct {
 	m      *Manager
 	broker int32
-	client *kgo.Client
+	client *kgo.Client // of the run loop alone, as is session
 
 	mu    sync.Mutex // guards lanes
 	lanes map[*lane]struct{}
 
 	wake    chan struct{}
 	session *kafka.Session
+	stale   atomic.Bool // client and session bring nothing any more
+	held    atomic.Bool // it waits for memory, or for the link's limit: nothing can come meanwhile
+
+	throttle throttle
 }
 
 func (f *fetcher) add(l *lane) bool {
@@ -65,10 +70,13 @@ func (f *fetcher) signal() {
 }
 
 func (f *fetcher) run(ctx context.Context) {
-	defer f.client.Close()
+	defer func() { f.client.Close() }()
 	backoff := newBackoff()
 	known := make(map[kafka.Part]*lane)
 	for ctx.Err() == nil {
+		if f.stale.Swap(false) {
+			f.renew("lanes are behind and get nothing")
+		}
 		gens, hold := f.arrange(known)
 		if len(gens) == 0 {
 			f.rest(ctx, hold)
@@ -90,9 +98,10 @@ func (f *fetcher) run(ctx context.Context) {
 
 // wanted is a lane that takes part in a poll.
 type wanted struct {
-	lane *lane
-	gen  uint32
-	off  int64
+	lane  *lane
+	gen   uint32
+	off   int64
+	epoch int32 // of the last record before off, -1 when not known
 }
 
 // arrange brings the session in line with what the lanes want now.
@@ -116,7 +125,7 @@ func (f *fetcher) arrange(known map[kafka.Part]*lane) (gens map[kafka.Part]wante
 		}
 		known[p] = l
 		f.session.Set(p, pos)
-		gens[p] = wanted{lane: l, gen: gen, off: pos.Offset}
+		gens[p] = wanted{lane: l, gen: gen, off: pos.Offset, epoch: pos.LastEpoch}
 	}
 	return gens, hold
 }
@@ -137,7 +146,9 @@ func (f *fetcher) rest(ctx context.Context, hold bool) {
 }
 
 func (f *fetcher) poll(ctx context.Context, lanes int, hold bool) (*kmsg.FetchResponse, error) {
+	f.held.Store(true)
 	room, ok := f.m.budget.room(ctx)
+	f.held.Store(false)
 	if !ok {
 		return nil, ctx.Err()
 	}
@@ -148,8 +159,11 @@ func (f *fetcher) poll(ctx context.Context, lanes int, hold bool) (*kmsg.FetchRe
 	share := room / int64(max(1, f.m.fetcherCount()))
 	limit := int32(min(fetchBytes, max(fetchFloor, share)))
 	req := f.session.Next(wait, limit, !f.m.opt.ReadUncommitted, f.m.opt.Rack)
-	resp, err := f.client.Broker(int(f.broker)).Request(ctx, req)
+	ask, cancel := context.WithTimeout(ctx, f.m.fetchPatience)
+	defer cancel()
+	resp, err := f.client.Broker(int(f.broker)).Request(ask, req)
 	if err != nil {
+		f.stale.Store(ask.Err() != nil && ctx.Err() == nil)
 		return nil, err
 	}
 	fr, ok := resp.(*kmsg.FetchResponse)
@@ -197,17 +211,20 @@ func (f *fetcher) answered(ctx context.Context, resp *kmsg.FetchResponse, gens m
 			w.lane.idle(w.off)
 		}
 	}
-	f.m.throttled(f.m.src.Name(), resp.ThrottleMillis)
+	f.m.throttled(sideSource, &f.throttle, resp.ThrottleMillis)
+	f.held.Store(true)
 	f.m.limit(ctx, size)
+	f.held.Store(false)
 }
 
 func (f *fetcher) deliver(w wanted, p *kmsg.FetchResponseTopicPartition, buf *buffer) {
 	err := kerr.ErrorForCode(p.ErrorCode)
 	switch {
 	case err != nil:
-		f.m.fetchError(w.lane, w.off, err)
+		f.m.fetchError(w.lane, w, err)
 	case kafka.Diverged(p):
-		f.m.diverging(w.lane, w.off, p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset)
+		f.m.readFrom(w.lane, -1)
+		f.m.lookAt(w.lane, w)
 	case p.PreferredReadReplica >= 0:
 		f.m.readFrom(w.lane, p.PreferredReadReplica)
 	default:

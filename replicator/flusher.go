@@ -34,7 +34,10 @@ func (m *Manager) flushSoon() {
 }
 
 // flush stores what moved; with clean it marks lanes that have nothing unanswered as cleanly ended.
-func (m *Manager) flush(ctx context.Context, clean bool) {
+func (m *Manager) flush(ctx context.Context, clean bool) { m.save(ctx, m.all(), clean) }
+
+// save is flush for some lanes.
+func (m *Manager) save(ctx context.Context, of []*lane, clean bool) {
 	select {
 	case m.flushing <- struct{}{}: // one at a time, or landings would be stored twice
 		defer func() { <-m.flushing }()
@@ -43,7 +46,7 @@ func (m *Manager) flush(ctx context.Context, clean bool) {
 	}
 	var ps []offsetsync.Progress
 	var lanes []*lane
-	for _, l := range m.all() {
+	for _, l := range of {
 		if p, ok := l.progress(clean); ok {
 			ps, lanes = append(ps, p), append(lanes, l)
 		}
@@ -78,7 +81,7 @@ func (l *lane) progress(clean bool) (offsetsync.Progress, bool) {
 		return offsetsync.Progress{}, false
 	}
 	return offsetsync.Progress{Lane: l.id, Opening: l.opening, Cursor: l.cursor, Clean: clean,
-		Landings: append([]model.Landing(nil), l.landings...)}, true
+		Landings: append([]model.Landing(nil), l.landings...), Epochs: l.epochsLocked()}, true
 }
 
 // stored takes note of what is durable now.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -61,7 +62,22 @@ func Batches(ctx context.Context, c cluster, p kafka.Part, from, to int64) iter.
 	}
 }
 
+// readChunk reads once. While quotas make reads late it asks again for the same, or a start that has much to read would
+// begin anew each time and never get through.
 func readChunk(ctx context.Context, c cluster, p kafka.Part, from int64, size int32) ([]byte, int64, error) {
+	for {
+		began := time.Now()
+		raw, end, err := readOnce(ctx, c, p, from, size)
+		if err == nil || ctx.Err() != nil || !c.ThrottledSince(began) {
+			return raw, end, err
+		}
+		if action, _ := kafka.Classify(err); action != kafka.Refresh && action != kafka.Retry {
+			return raw, end, err
+		}
+	}
+}
+
+func readOnce(ctx context.Context, c cluster, p kafka.Part, from int64, size int32) ([]byte, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	got, err := c.ReadAt(ctx, p, from, size, false)

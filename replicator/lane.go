@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -43,7 +44,7 @@ const (
 // chunk is one partition's share of a fetch answer.
 type chunk struct {
 	gen     uint32
-	from    int64 // the asked offset: what its first batch holds below is not wanted
+	from    int64 // the position that was asked for: what lies before it in its first batch is not wanted, or deleted
 	raw     []byte
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	buf     *buffer
@@ -56,6 +57,8 @@ type outgoing struct {
 	raw      []byte
 	count    int64 // records of the term before this batch
 	n        int64
+	srcFrom  int64 // its records' source offsets: [srcFrom, srcTo)
+	srcTo    int64
 	srcEnd   int64 // the cursor's Src once this batch has landed
 	srcEpoch int32
 	maxTS    int64
@@ -65,7 +68,9 @@ type outgoing struct {
 	fetched  time.Time
 }
 
+// drop gives up the bytes: nobody may keep them beyond what the budget counts.
 func (o *outgoing) drop() {
+	o.raw = nil
 	if o.buf != nil {
 		o.buf.release()
 		o.buf = nil
@@ -78,33 +83,48 @@ type place struct {
 	planSrc  int64 // source offset that the plan expects for the next record
 	count    int64 // number of the next record
 	srcEpoch int32
-	jumps    int // jumps handed out in this opening
+	jumps    int                // jumps handed out in this opening
+	epochs   []model.EpochStart // of all that was looked at; never changed in place
 }
 
 // lane is one partition's copy in this process. It is passive: loops call its methods, none of which does I/O.
 type lane struct {
 	m  *Manager
 	id model.Lane
+	// topics is ident for those who do not hold mu.
+	topics atomic.Pointer[model.Identity]
 
-	mu       sync.Mutex // guards everything below; never held across I/O
-	ident    model.Identity
-	limits   batch.Limits
-	born     bool
-	state    model.State
-	reason   model.Reason
-	detail   string
-	since    time.Time
-	fault    time.Time // since when attempts fail; zero while all is well
-	why      refusal   // what fails
-	atSource bool      // the fault is on the source's side: a good fetch answer ends it
-	attempts int       // of opening or repairing without success
-	gen      uint32    // moves when buffered batches are dropped; older chunks are void
+	mu        sync.Mutex // guards everything below; never held across I/O
+	ident     model.Identity
+	limits    batch.Limits
+	born      bool
+	state     model.State
+	reason    model.Reason
+	detail    string
+	since     time.Time
+	unsealed  bool      // an older term has to be ended before anything is written
+	sealKnown bool      // whether it is was looked up in the state
+	fault     time.Time // since when attempts fail; zero while all is well
+	why       refusal   // what fails
+	atSource  bool      // the fault is on the source's side: a good fetch answer ends it
+	attempts  int       // of opening or repairing without success
+	gen       uint32    // moves when buffered batches are dropped; older chunks are void
+
+	// What operators want of it.
+	offered model.Identity // its topics, as they were offered last; ident is what it works with
+	intent  *intent        // what was ordered for its next opening
+	leave   *departure     // how it is to end
+	wanted  bool           // leaders are looked for
 
 	opening   uint64
+	began     bool // this process made the opening: what is stored of it is ours to store
 	term      model.Term
 	entering  bool   // the opener has it, or will
+	atOpener  int    // how many groups at the opener it is in just now
 	termAbove uint64 // the next opening needs a term above this one; 0: any
 	outgrown  int32  // a batch of so many bytes was refused: read the topic's limits before opening; 0: none was
+	marker    int64  // offset of the marker that began the term; -1: none
+	dstEpoch  int32  // leader epoch up to which the target's log is known to hold what it should
 	seeStop   bool   // a batch was refused for its epoch: look for a stop or a newer owner before opening
 
 	// fetch side
@@ -113,13 +133,22 @@ type lane struct {
 	fetchNext  int64
 	fetchEpoch int32
 	fetchMax   int32
-	ranged     bool // an out-of-range answer is being looked into
+	ranged     bool      // an answer that the position does not hold is being looked into
+	forked     bool      // the source's log took another branch: nothing more of the old one is sent
+	srcFaults  int       // fetch errors in a row
+	corruptSrc int       // of them, the source's word that its batch is damaged
+	heard      time.Time // when a fetch answer last had something for the lane
+	behind     time.Time // since when it is known to be behind all the same
+	lost       bool      // the fault is that nothing comes
+	stableAt   time.Time // when the source's stable end last moved, or had no more behind it
+	hanging    bool      // an open transaction holds the stable end, and the lane shows it
 	pauseUntil time.Time
 	pauseShort bool
 	in         []chunk
 	held       int64 // bytes of in, out and inflight
 	preparing  bool
 	at         place
+	inherited  []model.EpochStart // for the next opening
 
 	// send side
 	out       []*outgoing
@@ -131,6 +160,8 @@ type lane struct {
 	seqFault  int // sequence errors in a row
 	corrupt   int // checksum errors in a row at corruptAt
 	corruptAt int64
+	brokerErr int   // server errors in a row at corruptAt
+	singlyTo  int64 // records below this source offset are sent one by one: the target refused a batch for something in it
 	unsureTo  int64 // records below this count were sent without a clear answer, and may still land
 	endedWell bool  // stopped, and the cursor is exact
 	lastTS    int64
@@ -155,21 +186,32 @@ type lane struct {
 	idleAt                      int64 // the position at which a whole poll brought nothing
 	points                      lagPoints
 	foreignSeen                 bool
+	strange                     []stretch // target offsets that somebody else took, not looked into yet
+	inspecting                  bool
 	fetch                       *fetcher
 	replica                     int32 // a follower that the source's leader named for this rack; -1: none
 }
 
 func newLane(m *Manager, a Assignment, now time.Time) *lane {
-	return &lane{m: m, id: a.Lane, ident: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
-		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1}
+	l := &lane{m: m, id: a.Lane, offered: a.Identity, limits: a.Limits, born: a.Born, state: model.StateWaiting,
+		since: now, fetchMax: laneFetch, srcStart: -1, srcStable: -1, srcEnd: -1, dstEnd: -1, idleAt: -1, replica: -1, marker: -1}
+	l.joinsLocked(a.Identity)
+	return l
+}
+
+// joinsLocked sets which topics the lane works with. It changes only while nothing of the lane is under way.
+func (l *lane) joinsLocked(ident model.Identity) {
+	l.ident = ident
+	l.topics.Store(&ident)
 }
 
 func (l *lane) srcPart() kafka.Part {
-	return kafka.Part{Topic: l.id.Topic, ID: l.ident.Src, Partition: l.id.Partition}
+	return kafka.Part{Topic: l.id.Topic, ID: l.topics.Load().Src, Partition: l.id.Partition}
 }
 
 func (l *lane) dstPart() kafka.Part {
-	return kafka.Part{Topic: l.ident.DstTopic, ID: l.ident.Dst, Partition: l.id.Partition}
+	ident := l.topics.Load()
+	return kafka.Part{Topic: ident.DstTopic, ID: ident.Dst, Partition: l.id.Partition}
 }
 
 // position says what to fetch next. hold means that the lane is only left out for the moment, so the fetcher should
@@ -207,10 +249,15 @@ func (l *lane) accept(c chunk) {
 		return
 	}
 	l.fetchMax = laneFetch
+	if next <= l.fetchNext {
+		c.buf.release() // an answer of a former leader that came late; its epoch does not belong to the present position
+		return
+	}
+	l.heard = l.m.now()
+	l.srcFaults, l.corruptSrc = 0, 0
 	l.in = append(l.in, c)
 	l.held += int64(len(c.raw))
-	l.fetchNext = max(l.fetchNext, next)
-	l.fetchEpoch = epoch
+	l.fetchNext, l.fetchEpoch = next, epoch
 	l.m.prepareQ.push(l)
 }
 
@@ -218,12 +265,18 @@ func (l *lane) accept(c chunk) {
 func (l *lane) observe(start, stable, end int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.srcStart, l.srcEnd = start, end
-	if stable >= 0 {
-		l.srcStable = stable
-	} else {
-		l.srcStable = end
+	nothingWaited := l.srcStable >= l.srcEnd
+	l.srcStart, l.srcEnd, l.heard = start, end, now
+	if stable < 0 {
+		stable = end
 	}
+	if stable != l.srcStable || stable >= end || nothingWaited {
+		l.stableAt = now
+		if l.hanging {
+			l.healthyLocked(now)
+		}
+	}
+	l.srcStable = stable
 	l.points.add(l.readable(), now)
 	if l.atSource && l.open && l.verdict == goOn {
 		l.healthyLocked(now)
@@ -275,19 +328,36 @@ func (l *lane) dropBuffersLocked() {
 	l.held, l.idleAt = 0, -1
 }
 
-// begin starts copying at an opening's origin.
+// stands notes what the target's log holds at an opening.
+func (l *lane) stands(marker int64, dstEpoch int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.marker, l.dstEpoch = marker, dstEpoch
+}
+
+// begin starts copying at an opening's origin. A lane that was stopped meanwhile stays so, with a clean end at the origin.
 func (l *lane) begin(opening uint64, term model.Term, origin model.Cursor, now time.Time) {
 	l.mu.Lock()
+	stopped := l.state == model.StateStopped
 	l.dropBuffersLocked()
 	l.opening, l.term, l.termAbove, l.seeStop, l.entering = opening, term, 0, false, false
+	l.began = true
 	l.cursor, l.saved, l.savedEnd = origin, origin, false
+	l.unsealed = false
 	l.unsureTo, l.endedWell = origin.Count, false
-	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch}
+	l.at = place{src: origin.Src, planSrc: origin.Src, count: origin.Count, srcEpoch: origin.SrcEpoch, epochs: l.inherited}
+	l.inherited = nil
 	l.fetchNext, l.fetchEpoch = origin.Src, origin.SrcEpoch
 	l.durableJumps, l.landings = 0, nil
-	l.proven, l.open, l.verdict, l.ranged = false, true, goOn, false
+	l.proven, l.open, l.verdict, l.ranged, l.forked = false, true, goOn, false, false
+	l.heard = now
 	l.lastTS = 0
 	l.copied.sinceSave = 0
+	if stopped {
+		l.open, l.endedWell = false, cleanReason(l.reason)
+		l.mu.Unlock()
+		return
+	}
 	l.healthyLocked(now)
 	l.mu.Unlock()
 	l.m.place(l)
@@ -302,7 +372,11 @@ func (l *lane) leaving() bool {
 
 // healthyLocked ends a fault: the lane copies.
 func (l *lane) healthyLocked(now time.Time) {
-	l.fault, l.attempts, l.atSource = time.Time{}, 0, false
+	l.fault, l.attempts, l.atSource, l.lost, l.hanging = time.Time{}, 0, false, false, false
+	if d := l.leave; d != nil {
+		l.setLocked(model.StateDraining, d.reason, d.detail, now)
+		return
+	}
 	l.setLocked(model.StateCopying, model.ReasonNone, "", now)
 }
 
@@ -322,13 +396,14 @@ func (l *lane) troubleLocked(r model.Reason, detail string, now time.Time) {
 	if l.fault.IsZero() {
 		l.fault = now
 	}
+	r, detail = l.unsealedLocked(r, detail)
 	l.why = refusal{reason: r, detail: detail}
 	l.overdueLocked(now)
 }
 
 // overdueLocked shows a fault that has lasted.
 func (l *lane) overdueLocked(now time.Time) {
-	if !l.fault.IsZero() && now.Sub(l.fault) >= retryingAfter && l.state != model.StateStopped {
+	if !l.fault.IsZero() && now.Sub(l.fault) >= retryingAfter && l.state != model.StateStopped && !l.releasedLocked() {
 		l.setLocked(model.StateRetrying, l.why.reason, l.why.detail, now)
 	}
 }
@@ -337,7 +412,7 @@ func (l *lane) overdueLocked(now time.Time) {
 func (l *lane) overdue(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fault.IsZero() && len(l.inflight) > 0 && now.Sub(l.sentAt) > retryingAfter {
+	if l.fault.IsZero() && len(l.inflight) > 0 && now.Sub(l.sentAt) > retryingAfter && l.throttledLocked(now) == "" {
 		l.fault = l.sentAt
 		l.why = refusal{reason: model.ReasonLeaderUnavailable, detail: "the target leader does not answer"}
 	}
@@ -346,13 +421,6 @@ func (l *lane) overdue(now time.Time) {
 
 // stalled reports whether the lane has been in trouble for so long that nobody should wait for it.
 func (l *lane) stalled() bool { return l.state == model.StateRetrying }
-
-// pause leaves the lane out of fetches for d; short means that others should not wait long meanwhile.
-func (l *lane) pause(d time.Duration, short bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pauseUntil, l.pauseShort = l.m.now().Add(d), short
-}
 
 // retryingAfter is how long a fault lasts before the lane is shown as retrying.
 const retryingAfter = 10 * time.Second
@@ -371,7 +439,7 @@ func (l *lane) sourceTrouble(r model.Reason, detail string) {
 func (l *lane) trouble(r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != model.StateStopped {
+	if l.state != model.StateStopped && !l.releasedLocked() {
 		l.troubleLocked(r, detail, l.m.now())
 	}
 }
@@ -386,6 +454,7 @@ func (l *lane) stop(r model.Reason, detail string) {
 
 func (l *lane) stopLocked(r model.Reason, detail string) {
 	l.open = false
+	l.answerLocked(l.intent, stopError(r, detail))
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
 	l.entering = false
 	if len(l.inflight) > 0 {

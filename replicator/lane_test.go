@@ -3,6 +3,7 @@ package replicator
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,6 +205,74 @@ func TestLane_RefusalsOfAllKinds(t *testing.T) {
 				t.Fatalf("state is %s", l.state)
 			}
 		})
+	}
+}
+
+// A target that refuses a whole batch for one of its records: the lane comes again with the records one by one, and stops at
+// the one that is meant. What an operator leaves out is that record alone.
+func TestLane_RefusedBatchIsSentRecordByRecord(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []error{kerr.InvalidTimestamp, kerr.InvalidRecord} {
+		m, l, s := newOpenLane(t)
+		feed(t, l, 100, 3, 2)
+		l.settle(l.take(s), -1, refused)
+		if !l.entering {
+			t.Fatalf("%v: the lane is %s %s", refused, l.state, l.reason)
+		}
+		l.begin(2, testTerm, l.cursor, m.now())
+		feed(t, l, 100, 3, 2)
+		l.settle(l.take(s), 10, nil)
+		l.settle(l.take(s), -1, refused)
+		if l.state != model.StateStopped || l.cursor.Src != 101 || l.cursor.Dst != 11 {
+			t.Fatalf("%v: the lane is %s %s at %+v, want it stopped at the second record, 101", refused, l.state, l.reason, l.cursor)
+		}
+	}
+}
+
+// A batch that a broker answers with a server error again and again is looked into here: what cannot be decoded is corrupt,
+// and does not wait for ever.
+func TestLane_ServerErrorsOfOneBatchAreLookedInto(t *testing.T) {
+	t.Parallel()
+	m, l, s := newOpenLane(t)
+	feed(t, l, 100, 3)
+	for try := range corruptTries {
+		o := l.take(s)
+		if o == nil {
+			t.Fatalf("try %d: nothing to send, the lane is %s %s", try, l.state, l.reason)
+		}
+		l.settle(o, -1, kerr.UnknownServerError)
+		if l.entering != (try == corruptTries-1) {
+			t.Fatalf("try %d: verdict %d, entering %v", try, l.verdict, l.entering)
+		}
+		if !l.entering { // what a repair ends with that finds nothing of the batch in the log
+			l.mu.Lock()
+			l.verdict = goOn
+			l.mu.Unlock()
+		}
+	}
+	l.begin(2, testTerm, l.cursor, m.now())
+	feed(t, l, 100, 3)
+	if o := l.take(s); o == nil || o.n != 1 || o.srcFrom != 100 || o.srcTo != 101 {
+		t.Fatalf("the next batch is %+v, want the record at 100 alone", o)
+	}
+}
+
+// Of a batch that has to be decoded, everything before a record that the target would refuse is sent.
+func TestLane_GoodRecordsBeforeABadOneAreSent(t *testing.T) {
+	t.Parallel()
+	_, l, s := newOpenLane(t)
+	l.limits.Compacted = true
+	l.singlyTo = 1 // of an earlier batch
+	feed(t, l, 100, 2)
+	o := l.take(s)
+	if o == nil || o.n != 2 {
+		t.Fatalf("a batch that may pass is not decoded: %+v", o)
+	}
+	_, l, s = newOpenLane(t)
+	l.limits.BeforeMS = 1000
+	feedAged(t, l, time.Minute, 100, 2)
+	if l.state != model.StateStopped || l.reason != model.ReasonTimestampRefused || l.take(s) != nil || !strings.Contains(l.detail, "offset 100") {
+		t.Fatalf("the lane is %s %s: %s", l.state, l.reason, l.detail)
 	}
 }
 

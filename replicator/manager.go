@@ -33,11 +33,15 @@ type Options struct {
 	Metrics        *Metrics
 	// Limits reads what a target topic accepts; it is asked again when a batch is refused for its size. Optional.
 	Limits func(ctx context.Context, topic string) (batch.Limits, error)
+	// Remake has a source topic's target topic made again, or made to grow, although it is not the one that was copied to:
+	// an operator ordered it. Its lanes are offered afterwards. Optional.
+	Remake func(topic string)
 
-	Start           Start
+	TakeOver bool // claim the link at once, whoever owns it
+	Wait     bool // stand by while another instance owns the link
+
 	ReadUncommitted bool
-	PauseOnGap      bool
-	BytesPerSecond  int64
+	Tuning          Tuning // to begin with; see Tune
 	Rack            string
 	Logger          *slog.Logger
 	Now             func() time.Time
@@ -57,15 +61,19 @@ type Manager struct {
 	budget *Budget
 
 	metrics        *Metrics
-	limiter        *rate.Limiter // nil: no limit
+	limiter        *rate.Limiter
+	tuned          atomic.Pointer[Tuning]
+	keeps          atomic.Bool // the claim outlives Run
 	producerExpiry time.Duration
+	fetchPatience  time.Duration
 	srcLeaders     *kafka.Leaders
 	dstLeaders     *kafka.Leaders
 
-	prepareQ, planQ, openQ, repairQ *queue
-	flushNow                        chan struct{}
-	flushing                        chan struct{} // held while cursors are being stored
-	opening                         atomic.Int64  // groups of lanes that are being opened or repaired
+	prepareQ, openQ, repairQ, checkQ *queue
+	planQs                           [statelog.Partitions]*queue
+	flushNow                         chan struct{}
+	flushing                         chan struct{} // held while cursors are being stored
+	opening                          atomic.Int64  // groups of lanes that are being opened or repaired
 
 	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
 	work     context.Context
@@ -73,18 +81,25 @@ type Manager struct {
 	tasks    sync.WaitGroup
 	fatal    chan error
 	owned    chan struct{} // closed once the link is ours
+	standby  atomic.Pointer[Standby]
+	pulse    *pulse // while Run runs
+
+	offers sync.Mutex // held while lanes are taken up; who has made a pause durable and then holds it sees every lane
 
 	mu       sync.Mutex // guards the maps below; taken before a fetcher's lock and a lane's, never while holding one
 	lanes    map[model.Lane]*lane
 	fetchers map[int32][]*fetcher
-	closing  bool // no further lanes are taken
+	closing  bool            // no further lanes are taken
+	ordering map[string]bool // subjects of orders that are being carried out
 
 	sendMu   sync.Mutex // guards the maps below; a leaf, so that it may be taken under a lane's lock
 	senders  map[int32]*sender
 	unrouted map[*lane]struct{} // may have something to send, and no leader
 	unled    map[*lane]*queue   // wait for a leader before they can be opened or repaired
 
-	around *neighbours
+	around    *neighbours
+	vanishing vanishing
+	source    replacement
 }
 
 const maxDecompressed = 1 << 30
@@ -112,19 +127,19 @@ func New(opt Options) (*Manager, error) {
 func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Manager {
 	m := &Manager{
 		opt: opt, log: opt.Logger.With("link", opt.Link), now: opt.Now, codecs: codecs, budget: opt.Budget, metrics: opt.Metrics,
-		view: opt.View, store: store, producerExpiry: defaultExpiry,
+		view: opt.View, store: store, producerExpiry: defaultExpiry, fetchPatience: fetchPatience,
 		srcLeaders: kafka.NewLeaders(opt.Source, kafka.LeadersOptions{}),
 		dstLeaders: kafka.NewLeaders(opt.Target, kafka.LeadersOptions{}),
-		prepareQ:   newQueue(), planQ: newQueue(), openQ: newQueue(), repairQ: newQueue(),
+		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(), checkQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
-		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue),
+		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool),
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
-	if opt.BytesPerSecond > 0 {
-		m.limiter = rate.NewLimiter(rate.Limit(opt.BytesPerSecond), int(opt.BytesPerSecond))
-	}
+	m.source.changed = make(chan struct{})
+	m.limiter = rate.NewLimiter(rate.Inf, 0)
+	m.Tune(opt.Tuning)
 	return m
 }
 
@@ -143,6 +158,7 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 	m.learnExpiry(ctx)
 	m.way.Store(m.storedWay())
 	m.sealer = term.NewSealer(m.opt.Target, m.opt.Link, term.Options{Logger: m.opt.Logger, Way: m.sealWay()})
+	m.pulse = newPulse()
 	g, work := errgroup.WithContext(m.work)
 	m.loops(work, g)
 	var cause error
@@ -187,32 +203,27 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return m.srcLeaders.Run(ctx) })
 	g.Go(func() error { return m.dstLeaders.Run(ctx) })
 	g.Go(func() error { return m.beat(ctx) })
+	g.Go(func() error { return m.guard(ctx) })
+	g.Go(func() error { m.runPulse(ctx); return nil })
+	g.Go(func() error { m.terms.keep(ctx); return nil })
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error { m.runPreparer(ctx); return nil })
 	}
-	g.Go(func() error { m.runPlanner(ctx); return nil })
+	for _, q := range m.planQs {
+		g.Go(func() error { m.runPlanner(ctx, q); return nil })
+	}
 	g.Go(func() error { m.runFlusher(ctx); return nil })
 	g.Go(func() error { m.runRouter(ctx); return nil })
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
+	g.Go(func() error { every(ctx, lookEach, m.watchPaused); return nil })
+	g.Go(func() error { every(ctx, quietEvery, m.watchQuiet); return nil })
+	if !m.opt.ReadUncommitted {
+		g.Go(func() error { every(ctx, txnEvery, m.watchTransactions); return nil })
+	}
 	g.Go(func() error { m.runOpener(ctx, m.openQ, m.enter); return nil })
 	g.Go(func() error { m.runOpener(ctx, m.repairQ, m.repair); return nil })
-}
-
-// Offer tells the manager of lanes that it is to copy; it may be called again with the same ones. A lane whose topic
-// was created again on either side stops.
-func (m *Manager) Offer(as []Assignment) {
-	var fresh []*lane
-	for _, a := range as {
-		l, found := m.take(a)
-		switch {
-		case found:
-			l.compare(a)
-		case l != nil:
-			fresh = append(fresh, l)
-		}
-	}
-	m.enterAll(fresh)
+	g.Go(func() error { m.runOpener(ctx, m.checkQ, m.checkAll); return nil })
 }
 
 // take returns the lane of an assignment and whether it was there before. While the manager drains there are no new ones.
@@ -225,50 +236,6 @@ func (m *Manager) take(a Assignment) (l *lane, found bool) {
 	l = newLane(m, a, m.now())
 	m.lanes[a.Lane] = l
 	return l, false
-}
-
-// enterAll gives new lanes to the opener, together, so that lanes of one broker are opened by one round of questions.
-func (m *Manager) enterAll(lanes []*lane) {
-	src, dst := make([]kafka.Part, len(lanes)), make([]kafka.Part, len(lanes))
-	for i, l := range lanes {
-		src[i], dst[i] = l.srcPart(), l.dstPart()
-		l.mu.Lock()
-		l.entering = true
-		l.setLocked(model.StateOpening, model.ReasonNone, "", m.now())
-		l.mu.Unlock()
-	}
-	m.srcLeaders.Want(src...)
-	m.dstLeaders.Want(dst...)
-	m.openQ.push(lanes...)
-}
-
-// compare takes over changed limits, and stops a lane whose topics are other ones now.
-func (l *lane) compare(a Assignment) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	was := l.ident
-	switch {
-	case l.state == model.StateStopped:
-	case !was.Src.IsZero() && !a.Identity.Src.IsZero() && was.Src != a.Identity.Src:
-		l.stopLocked(model.ReasonRecreated, fmt.Sprintf("source topic has id %s now, copied was %s", a.Identity.Src, was.Src))
-	case !was.Dst.IsZero() && !a.Identity.Dst.IsZero() && was.Dst != a.Identity.Dst:
-		l.stopLocked(model.ReasonTargetLost, fmt.Sprintf("target topic has id %s now, copied to was %s", a.Identity.Dst, was.Dst))
-	default:
-		l.limits = a.Limits
-	}
-}
-
-// Gone stops lanes whose topic does not exist any more, also lanes that only an earlier run copied: they are shown.
-func (m *Manager) Gone(lanes []model.Lane, why model.Reason) {
-	for _, id := range lanes {
-		a := Assignment{Lane: id}
-		if st, ok := m.view.Lane(id); ok {
-			a.Identity = st.Opening.Identity
-		}
-		if l, _ := m.take(a); l != nil {
-			l.stop(why, "the topic does not exist any more")
-		}
-	}
 }
 
 func (m *Manager) lane(id model.Lane) *lane {
@@ -339,17 +306,6 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// limit holds the reader back so that a link stays under its bytes per second.
-func (m *Manager) limit(ctx context.Context, n int64) {
-	for m.limiter != nil && n > 0 {
-		part := min(n, int64(m.limiter.Burst()))
-		if m.limiter.WaitN(ctx, int(part)) != nil {
-			return
-		}
-		n -= part
 	}
 }
 

@@ -3,6 +3,8 @@ package replicator
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -22,18 +24,28 @@ func (m *Manager) match(ctx context.Context, e *entry, tail offsetsync.Tailed) e
 	}
 	srcOff := offsetsync.PlanSrc(e.state.Plan, e.state.Opening.Origin, tail.Cursor.Count-1)
 	dstOff := tail.Cursor.Dst - 1
-	src, ok, err := m.recordAt(ctx, m.src, e.lane.srcPart(), srcOff)
-	if err != nil || !ok {
+	same, err := m.same(ctx, e, srcOff, dstOff)
+	if err != nil {
 		return err
 	}
-	dst, ok, err := m.recordAt(ctx, m.dst, e.part, dstOff)
-	if err != nil || !ok {
-		return err
-	}
-	if !sameRecord(src, dst) {
+	if !same {
 		return fmt.Errorf("%w: source offset %d and target offset %d", errMismatch, srcOff, dstOff)
 	}
 	return nil
+}
+
+// same reports whether a source and a target record are the same. When a log does not have its record any more, nothing
+// speaks against it.
+func (m *Manager) same(ctx context.Context, e *entry, srcOff, dstOff int64) (bool, error) {
+	src, ok, err := m.recordAt(ctx, m.src, e.lane.srcPart(), srcOff)
+	if err != nil || !ok {
+		return true, err
+	}
+	dst, ok, err := m.recordAt(ctx, m.dst, e.part, dstOff)
+	if err != nil || !ok {
+		return true, err
+	}
+	return sameRecord(src, dst), nil
 }
 
 // recordAt reads one record, if the log still has it.
@@ -70,3 +82,51 @@ func sameRecord(a, b batch.Record) bool {
 
 // sameBytes tells null from empty.
 func sameBytes(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+// digest stands for a record's key, value and headers.
+type digest [sha256.Size]byte
+
+// digests reads the records of a log in [from, to), by offset.
+func (m *Manager) digests(ctx context.Context, c cluster, p kafka.Part, from, to int64) (map[int64]digest, error) {
+	out := make(map[int64]digest)
+	for h, b := range Batches(ctx, c, p, from, to) {
+		if errors.Is(b.Err, kerr.OffsetOutOfRange) {
+			return out, nil
+		}
+		if b.Err != nil {
+			return out, b.Err
+		}
+		if h.Control() {
+			continue
+		}
+		if err := m.digestBatch(b.Raw, func(off int64, d digest) { out[off] = d }); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (m *Manager) digestBatch(raw []byte, each func(int64, digest)) error {
+	return m.codecs.Decode(raw, func(r batch.Record) error {
+		each(r.Offset, digestOf(r))
+		return nil
+	})
+}
+
+func digestOf(r batch.Record) digest {
+	var b []byte
+	add := func(part []byte) {
+		n := int64(len(part))
+		if part == nil {
+			n = -1
+		}
+		b = append(binary.BigEndian.AppendUint64(b, uint64(n)), part...)
+	}
+	add(r.Key)
+	add(r.Value)
+	for _, h := range r.Headers {
+		add(h.Key)
+		add(h.Value)
+	}
+	return sha256.Sum256(b)
+}

@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,6 +15,11 @@ type Metrics struct {
 	foreign    *prometheus.CounterVec
 	throttle   *prometheus.CounterVec
 	lastSave   *prometheus.GaugeVec
+	sourceGone *prometheus.CounterVec
+
+	truncations, orphans *prometheus.CounterVec
+	openTxn              *prometheus.GaugeVec
+	rebuilt              *prometheus.CounterVec
 }
 
 // NewMetrics registers the counters.
@@ -33,13 +37,38 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}, []string{"link", "topic"}),
 		throttle: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_throttle_seconds_total", Help: "Time that brokers' quotas asked to wait.",
-		}, []string{"link", "cluster"}),
+		}, []string{"link", "side"}),
 		lastSave: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_state_saved_timestamp_seconds", Help: "When cursors were last stored in the state topic.",
 		}, []string{"link"}),
+		sourceGone: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_source_topics_gone_total", Help: "Source topics that were copied and are gone; their copies stay.",
+		}, []string{"link"}),
+		truncations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_source_truncations_total", Help: "Times that a source log took another branch below what had been copied.",
+		}, []string{"link"}),
+		orphans: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_orphaned_records_total", Help: "Records on the target that truncated source logs do not have any more; the ledger has the ranges.",
+		}, []string{"link"}),
+		openTxn: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lockstep_open_transaction_seconds", Help: "Age of the oldest open transaction that holds a source partition's stable offset.",
+		}, []string{"link"}),
+		rebuilt: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_fetch_clients_rebuilt_total", Help: "Times that a fetch client that brought nothing any more was replaced.",
+		}, []string{"link"}),
 	}
-	reg.MustRegister(m.delay, m.gapRecords, m.foreign, m.throttle, m.lastSave)
+	reg.MustRegister(m.delay, m.gapRecords, m.foreign, m.throttle, m.lastSave, m.sourceGone, m.truncations, m.orphans, m.openTxn, m.rebuilt)
 	return m
+}
+
+// Forget drops the series of a link that does not run any more.
+func (m *Metrics) Forget(link string) {
+	of := prometheus.Labels{"link": link}
+	m.delay.DeletePartialMatch(of)
+	m.gapRecords.DeletePartialMatch(of)
+	m.foreign.DeletePartialMatch(of)
+	m.throttle.DeletePartialMatch(of)
+	m.lastSave.DeletePartialMatch(of)
 }
 
 // landed counts an acknowledged batch.
@@ -47,18 +76,11 @@ func (m *Manager) landed(o *outgoing) {
 	m.metrics.delay.WithLabelValues(m.opt.Link).Observe(m.now().Sub(o.fetched).Seconds())
 }
 
-func (m *Manager) throttled(cluster string, millis int32) {
-	if millis > 0 {
-		d := time.Duration(millis) * time.Millisecond
-		m.metrics.throttle.WithLabelValues(m.opt.Link, cluster).Add(d.Seconds())
-	}
-}
-
 // Collector reads the lanes' figures when they are scraped, so that copying pays nothing for them.
 type Collector struct {
-	managers []*Manager
-	perLane  bool
-	descs    map[string]*prometheus.Desc
+	links   func() []LinkStatus
+	perLane bool
+	descs   map[string]*prometheus.Desc
 }
 
 // laneFigure is one per-lane metric.
@@ -83,10 +105,10 @@ func laneFigures() []laneFigure {
 	}
 }
 
-// NewCollector returns a collector over managers; perLane adds topic and partition labels, else figures are summed, or
+// NewCollector returns a collector over the links that there are when it is asked; perLane adds topic and partition labels, else figures are summed, or
 // the largest taken where a sum means nothing, by link.
-func NewCollector(perLane bool, managers ...*Manager) *Collector {
-	c := &Collector{managers: managers, perLane: perLane, descs: make(map[string]*prometheus.Desc)}
+func NewCollector(perLane bool, links func() []LinkStatus) *Collector {
+	c := &Collector{links: links, perLane: perLane, descs: make(map[string]*prometheus.Desc)}
 	labels := []string{"link"}
 	if perLane {
 		labels = append(labels, "topic", "partition")
@@ -95,6 +117,7 @@ func NewCollector(perLane bool, managers ...*Manager) *Collector {
 		c.descs[f.name] = prometheus.NewDesc(f.name, f.help, labels, nil)
 	}
 	c.descs[stateMetric] = prometheus.NewDesc(stateMetric, "Lanes by state.", []string{"link", "state", "reason"}, nil)
+	c.descs[unsealedMetric] = prometheus.NewDesc(unsealedMetric, "Lanes whose older term could not be ended yet.", []string{"link"}, nil)
 	c.descs[formMetric] = prometheus.NewDesc(formMetric, "Batches acknowledged, by the form they were sent in.", []string{"link", "form"}, nil)
 	return c
 }
@@ -102,6 +125,8 @@ func NewCollector(perLane bool, managers ...*Manager) *Collector {
 const (
 	stateMetric = "lockstep_lane_state"
 	formMetric  = "lockstep_batches_total"
+
+	unsealedMetric = "lockstep_lanes_unsealed"
 )
 
 // Describe implements prometheus.Collector.
@@ -113,8 +138,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	for _, m := range c.managers {
-		s := m.Status()
+	for _, s := range c.links() {
 		c.lanes(ch, s)
 		c.states(ch, s)
 		for form, n := range s.Batches {
@@ -129,9 +153,14 @@ func (c *Collector) states(ch chan<- prometheus.Metric, s LinkStatus) {
 		reason model.Reason
 	}
 	n := make(map[key]int)
+	unsealed := 0
 	for i := range s.Lanes {
 		n[key{s.Lanes[i].State, s.Lanes[i].Reason}]++
+		if s.Lanes[i].Reason == model.ReasonUnsealed {
+			unsealed++
+		}
 	}
+	ch <- prometheus.MustNewConstMetric(c.descs[unsealedMetric], prometheus.GaugeValue, float64(unsealed), s.Link)
 	for k, v := range n {
 		ch <- prometheus.MustNewConstMetric(c.descs[stateMetric], prometheus.GaugeValue, float64(v), s.Link, string(k.state), string(k.reason))
 	}

@@ -81,6 +81,7 @@ func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 	}
 	m.sendMu.Unlock()
 	if !ok {
+		m.knowUnsealed(l)
 		l.trouble(model.ReasonLeaderUnavailable, "the target partition has no known leader")
 	}
 	return leader, ok
@@ -95,12 +96,16 @@ func (m *Manager) later(l *lane, r model.Reason, detail string) {
 	}
 	l.attempts++
 	l.troubleLocked(r, detail, m.now())
+	most := backoffMost
+	if l.why.reason == model.ReasonUnsealed {
+		most = sealMost
+	}
 	q := m.openQ
 	if l.verdict == mending {
 		q = m.repairQ
 	}
 	m.dstLeaders.Stale(l.dstPart(), -1)
-	m.after(waitFor(l.attempts), func() { q.push(l) })
+	m.after(waitFor(l.attempts, most), func() { q.push(l) })
 }
 
 func (m *Manager) laterErr(l *lane, what string, err error) {
@@ -123,24 +128,39 @@ type entry struct {
 	state      offsetsync.LaneState
 	found      bool // the state topic knows the lane
 	next       offsetsync.Opening
+	intent     *intent    // what an operator ordered, if anything
+	ordered    bool       // its place is the ordered one, not the recovered one
+	from       int64      // the source offset that the intent has to be told: see intent.asks
+	term       model.Term // that the lane goes on in, once its older one has ended
+	marker     int64      // offset of the marker that ended it; -1: none
+	dstEpoch   int32      // of the target leader that told the log's end, or that wrote the marker
+	orphans    *model.Gap // what the source lost and the target holds, by the ledger
+	orphaned   int64      // records of it
+	fork       fork
 }
 
 // enter opens a group of lanes of one target broker.
 func (m *Manager) enter(ctx context.Context, lanes []*lane) {
+	if !m.pulse.await(ctx) {
+		return
+	}
 	entries, see := m.entries(lanes)
+	defer leaveOpener(entries)
 	if see && !m.stillOurs(ctx, entries) {
 		return
 	}
 	m.refit(ctx, entries)
 	var fresh, clean, dirty, strange []*entry
-	for _, e := range m.unclaimed(ctx, m.targetEnds(ctx, entries)) {
+	for _, e := range m.emptied(ctx, m.asked(ctx, m.unclaimed(ctx, m.rewindCheck(ctx, m.targetEnds(ctx, entries))))) {
 		step, reason, detail := decide(e, m.opt.Owner)
 		switch step {
 		case stepFresh:
 			fresh = append(fresh, e)
 		case stepClean:
 			clean = append(clean, e)
-		case stepRecover:
+		case stepRecover, stepOrdered:
+			e.lane.needsSeal()
+			e.ordered = step == stepOrdered
 			dirty = append(dirty, e)
 		case stepStop:
 			if !e.found {
@@ -154,7 +174,9 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 	ready := m.first(ctx, fresh)
 	for _, e := range clean {
 		e.next = continued(e, e.state.Cursor)
-		ready = append(ready, e)
+		if m.moved(ctx, e) {
+			ready = append(ready, e)
+		}
 	}
 	m.commit(ctx, ready)
 	m.commit(ctx, m.recover(ctx, dirty))
@@ -181,10 +203,13 @@ func (m *Manager) notEmpty(ctx context.Context, es []*entry) {
 
 // entries takes the lanes that still want to be opened. see tells that one was refused for its epoch.
 func (m *Manager) entries(lanes []*lane) (es []*entry, see bool) {
+	claim, _ := m.view.Claim()
+	above := claim.AcceptedTerm // what was copied before that may be of another source
 	for _, l := range lanes {
 		l.mu.Lock()
 		if l.entering && !l.draining && l.state != model.StateStopped {
-			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: l.termAbove, born: l.born})
+			es = append(es, &entry{lane: l, ident: l.ident, part: l.dstPart(), above: max(l.termAbove, above), born: l.born, intent: l.intent, marker: -1})
+			l.atOpener++
 			see = see || l.seeStop
 		}
 		l.mu.Unlock()
@@ -200,6 +225,9 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 		parts[i] = e.part
 		// Before the log: what somebody else stores and appends meanwhile must not look like records that are gone.
 		e.state, e.found = m.view.Lane(e.lane.id)
+		if leader, ok := m.dstLeaders.Lookup(e.part); ok {
+			e.dstEpoch = leader.Epoch
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -234,11 +262,15 @@ const (
 	stepFresh   step = iota // never copied: from the link's start position
 	stepClean               // drained, and nothing happened since: same term
 	stepRecover             // seal, then read what landed
+	stepOrdered             // seal, then go on where an operator said
 	stepStop
 )
 
 // decide chooses how a lane enters, from its state on the target alone.
 func decide(e *entry, owner string) (step, model.Reason, string) {
+	if e.intent.repositions(e, owner) {
+		return stepOrdered, "", ""
+	}
 	if !e.found {
 		if e.start != e.end {
 			return stepStop, model.ReasonNotEmpty, fmt.Sprintf("target %s/%d holds offsets %d to %d and this link has no state for it",
@@ -253,20 +285,27 @@ func decide(e *entry, owner string) (step, model.Reason, string) {
 	case was.DstTopic != e.ident.DstTopic || was.Dst != e.ident.Dst && !was.Dst.IsZero() && !e.ident.Dst.IsZero():
 		return stepStop, model.ReasonTargetLost, fmt.Sprintf("target topic is %s with id %s, copied to was %s with id %s",
 			e.ident.DstTopic, e.ident.Dst, was.DstTopic, was.Dst)
+	case e.end < e.state.Cursor.Dst && markerLost(e):
+		return stepRecover, "", ""
 	case e.end < e.state.Cursor.Dst:
-		return stepStop, model.ReasonDiverged, fmt.Sprintf("target log ends at %d, the state says %d records were copied up to %d",
-			e.end, e.state.Cursor.Count, e.state.Cursor.Dst)
-	case e.state.Clean && e.end == e.state.Cursor.Dst && e.state.Opening.Term.N > e.above && e.state.Opening.Term.Owner == owner:
+		return stepStop, model.ReasonDiverged, fmt.Sprintf("target log ends at %d, the state says %d records were copied up to %d%s",
+			e.end, e.state.Cursor.Count, e.state.Cursor.Dst, leftOf(e.state, e.end))
+	case e.clean(owner):
 		return stepClean, "", ""
 	}
 	return stepRecover, "", ""
+}
+
+// clean reports whether the lane ended cleanly and nothing happened to its target log since.
+func (e *entry) clean(owner string) bool {
+	return e.state.Clean && e.end == e.state.Cursor.Dst && e.state.Opening.Term.N > e.above && e.state.Opening.Term.Owner == owner
 }
 
 // continued is the next opening of a lane in the term of the one before.
 func continued(e *entry, at model.Cursor) offsetsync.Opening {
 	prev := e.state.Opening
 	return offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: prev.Term, Identity: e.ident,
-		Origin: at, Closed: &offsetsync.Closed{Cursor: at}}
+		Origin: at, Epochs: e.state.Epochs, Closed: &offsetsync.Closed{Cursor: at}}
 }
 
 // first gives lanes that were never copied their origin.
@@ -274,7 +313,7 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 	if len(es) == 0 {
 		return nil
 	}
-	t, err := m.terms.above(ctx, 0)
+	t, err := m.terms.forOpening(ctx, 0)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil
@@ -288,7 +327,7 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 			continue
 		}
 		e.next = offsetsync.Opening{Lane: e.lane.id, N: 1, Term: t, Identity: e.ident,
-			Origin: model.Cursor{Src: from.Offset, Dst: e.end, SrcEpoch: -1}}
+			Origin: model.Cursor{Src: from.Offset, Dst: e.end, Count: firstCount(), SrcEpoch: -1}}
 		ready = append(ready, e)
 	}
 	return ready
@@ -318,11 +357,20 @@ func (m *Manager) commit(ctx context.Context, es []*entry) {
 		m.laterAll(es, "store openings", err)
 		return
 	}
+	var begun []*entry
 	for i, e := range es {
 		if !won[i] {
 			m.later(e.lane, model.ReasonSuperseded, "another opening came first")
 			continue
 		}
+		begun = append(begun, e)
+	}
+	for _, e := range m.emptied(ctx, begun) {
+		e.lane.stands(e.marker, e.dstEpoch)
+		m.reportCut(e)
+		e.lane.inherit(e.next.Epochs, e.next.Origin)
 		e.lane.begin(e.next.N, e.next.Term, e.next.Origin, m.now())
+		e.lane.answer(e.intent, nil)
+		m.watchLeaders([]*lane{e.lane})
 	}
 }

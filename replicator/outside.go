@@ -17,8 +17,10 @@ type cluster interface {
 	Name() string
 	ID(ctx context.Context) (string, error)
 	ListOffsets(ctx context.Context, parts []kafka.Part, at int64, committed bool) map[kafka.Part]kafka.Offset
+	EpochEnds(ctx context.Context, parts map[kafka.Part]int32) map[kafka.Part]kafka.EpochEnd
 	DescribeProducers(ctx context.Context, parts []kafka.Part) map[kafka.Part]kafka.Producers
 	ReadAt(ctx context.Context, p kafka.Part, off int64, maxBytes int32, committed bool) (kmsg.FetchResponseTopicPartition, error)
+	ThrottledSince(t time.Time) bool
 }
 
 // sealer ends older terms on partitions. [term.Sealer] is one.

@@ -5,23 +5,38 @@ import (
 	"errors"
 
 	"lockstep/internal/model"
+	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
 )
 
 // planLanes is how many lanes' jumps go into one write of the state topic.
 const planLanes = 512
 
+// newPlanQs returns a queue for each partition of the state topic.
+func newPlanQs() (qs [statelog.Partitions]*queue) {
+	for p := range qs {
+		qs[p] = newQueue()
+	}
+	return qs
+}
+
+// planQ is where a lane waits for its jumps to be made durable.
+func (m *Manager) planQ(l *lane) *queue {
+	return m.planQs[statelog.PartitionOf(l.id.Topic, l.id.Partition)]
+}
+
 // runPlanner makes jumps durable before the batches behind them are sent. One write carries the jumps of many lanes;
-// while it is under way, more collect for the next.
-func (m *Manager) runPlanner(ctx context.Context) {
+// while it is under way, more collect for the next. Each partition of the state topic has a planner of its own, so that
+// a broker that hangs holds up no lane whose jumps stand on another.
+func (m *Manager) runPlanner(ctx context.Context, q *queue) {
 	for {
-		first, ok := m.planQ.wait(ctx)
+		first, ok := q.wait(ctx)
 		if !ok {
 			return
 		}
 		lanes := []*lane{first}
 		for len(lanes) < planLanes {
-			l, ok := m.planQ.pop()
+			l, ok := q.pop()
 			if !ok {
 				break
 			}

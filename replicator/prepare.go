@@ -12,6 +12,7 @@ import (
 type refusal struct {
 	reason model.Reason
 	detail string
+	final  bool // it was tried again often enough
 }
 
 // runPreparer checks, shapes and numbers what was fetched, one lane at a time. Several run side by side, so that one
@@ -38,9 +39,10 @@ func (l *lane) prepareNext() bool {
 		return false
 	}
 	c := l.in[0]
+	l.in[0] = chunk{} // or its bytes, a whole fetch answer, would be kept for as long as the lane is idle
 	l.in = l.in[1:]
 	l.preparing = true
-	w := &shaper{lane: l, term: l.term, at: l.at, limits: l.m.limitsNow(l.limits), codecs: l.m.codecs, chunk: c}
+	w := &shaper{lane: l, term: l.term, at: l.at, limits: l.m.limitsNow(l.limits), codecs: l.m.codecs, chunk: c, singlyTo: l.singlyTo}
 	l.mu.Unlock()
 
 	w.shape()
@@ -69,7 +71,7 @@ func (l *lane) preparedLocked(w *shaper) {
 	l.at, l.refusal = w.at, w.refusal
 	if len(w.jumps) > 0 {
 		l.pendingJumps = append(l.pendingJumps, w.jumps...)
-		l.m.planQ.push(l)
+		l.m.planQ(l).push(l)
 	}
 	l.advanceLocked()
 	l.m.wakeSender(l)
@@ -99,6 +101,8 @@ type shaper struct {
 	limits batch.Limits
 	codecs *batch.Codecs
 	chunk  chunk
+	// singlyTo is the source offset below which each record gets a batch of its own.
+	singlyTo int64
 
 	at      place
 	out     []*outgoing
@@ -109,7 +113,7 @@ type shaper struct {
 
 func (w *shaper) shape() {
 	aborted := batch.NewAborted(w.chunk.aborted)
-	w.at.src = max(w.at.src, w.chunk.from) // behind a lost range, whose last batch may still be served as a whole
+	w.at.src = max(w.at.src, w.chunk.from)
 	var fault error
 	for h, b := range batch.SplitErr(w.chunk.raw, &fault) {
 		keep := aborted.Keep(h, b)
@@ -122,24 +126,26 @@ func (w *shaper) shape() {
 		if w.refusal != nil {
 			return
 		}
+		w.at.epochs = model.AppendEpoch(w.at.epochs, h.LeaderEpoch, max(h.BaseOffset, w.at.src))
 		w.at.src, w.at.srcEpoch = h.Next(), h.LeaderEpoch
 	}
 	w.flushMerge()
 	if fault != nil && w.refusal == nil {
-		w.refuse(model.ReasonCorrupt, fmt.Sprintf("from source offset %d on: %v", w.at.src, fault))
+		w.refuse(model.ReasonCorrupt, fmt.Sprintf("from source offset %d on, and where the damage ends is not known: %v", w.at.src, fault))
 	}
 }
 
 // shapeBatch chooses the form: merge for small old ones, pass when nothing in the batch has to change, else rebuild.
 func (w *shaper) shapeBatch(h batch.Header, b []byte) {
-	if w.mergeable(h, len(b)) {
+	singly := h.BaseOffset < w.singlyTo
+	if !singly && w.mergeable(h, len(b)) {
 		w.merge(h, b)
 		return
 	}
 	if w.flushMerge(); w.refusal != nil {
 		return
 	}
-	if h.Passable(w.at.src) && (w.limits.MaxBytes <= 0 || int32(len(b)) <= w.limits.MaxBytes) {
+	if !singly && h.Passable(w.at.src) && w.limits.Admit(h) {
 		w.emit(b, []model.Run{{Src: h.BaseOffset, N: int64(h.Count)}}, h, h.MaxTimestamp, formPass)
 		return
 	}
@@ -153,8 +159,14 @@ func (w *shaper) rebuild(h batch.Header, b []byte) {
 		w.undecodable(h, err)
 		return
 	}
-	if len(rs) > 0 {
+	if h.BaseOffset >= w.singlyTo {
 		w.encode(rs, h, formRebuild)
+		return
+	}
+	for i := range rs {
+		if w.refusal == nil {
+			w.encode(rs[i:i+1], h, formRebuild)
+		}
 	}
 }
 
@@ -162,12 +174,19 @@ func (w *shaper) undecodable(h batch.Header, err error) {
 	w.refuse(model.ReasonCorrupt, fmt.Sprintf("source offsets %d to %d: %v", h.BaseOffset, h.Next()-1, err))
 }
 
-// encode makes batches of records in the codec of h, as many as the target's limit asks for.
+// encode makes batches of records, up to the first that the target would refuse.
 func (w *shaper) encode(rs []batch.Record, h batch.Header, f form) {
-	if err := batch.CheckRecords(rs, w.limits); err != nil {
-		w.refuse(refusalReason(err), err.Error())
-		return
+	good, err := batch.CheckRecords(rs, w.limits)
+	if len(good) > 0 {
+		w.encodeGood(good, h, f)
 	}
+	if err != nil && w.refusal == nil {
+		w.refuse(refusalReason(err), err.Error())
+	}
+}
+
+// encodeGood makes batches in the codec of h, as many as the target's limit asks for.
+func (w *shaper) encodeGood(rs []batch.Record, h batch.Header, f form) {
 	built, err := w.codecs.Encode(rs, h.Codec(), w.limits.MaxBytes)
 	if err != nil {
 		w.undecodable(h, err)
@@ -196,7 +215,8 @@ func (w *shaper) emit(raw []byte, runs []model.Run, h batch.Header, maxTS int64,
 		w.refuse(refusalReason(err), fmt.Sprintf("source offset %d: %v", runs[0].Src, err))
 		return
 	}
-	o := &outgoing{lane: w.lane, raw: raw, count: w.at.count, srcEpoch: h.LeaderEpoch, maxTS: maxTS, form: f, fetched: w.chunk.at}
+	o := &outgoing{lane: w.lane, raw: raw, count: w.at.count, srcEpoch: h.LeaderEpoch, maxTS: maxTS, form: f, fetched: w.chunk.at,
+		srcFrom: runs[0].Src}
 	if f == formPass {
 		o.buf = w.chunk.buf.hold() // raw points into the fetch answer
 	} else {
@@ -211,7 +231,7 @@ func (w *shaper) emit(raw []byte, runs []model.Run, h batch.Header, maxTS int64,
 		w.at.planSrc = r.Src + r.N
 		o.n += r.N
 	}
-	o.srcEnd, o.needPlan = w.at.planSrc, w.at.jumps
+	o.srcTo, o.srcEnd, o.needPlan = w.at.planSrc, w.at.planSrc, w.at.jumps
 	w.out = append(w.out, o)
 }
 

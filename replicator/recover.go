@@ -24,7 +24,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 	for _, e := range es {
 		above = max(above, e.above, e.state.Opening.Term.N)
 	}
-	t, err := m.terms.above(ctx, above)
+	t, err := m.terms.forOpening(ctx, above)
 	if err != nil {
 		m.laterAll(es, "take a term", err)
 		return nil
@@ -35,24 +35,19 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		return nil
 	}
 	failpoint("after_seal")
-	// The old worker may have planned up to the marker: only now is its plan complete.
-	if err := m.view.Barrier(ctx); err != nil {
+	if err := m.recheck(ctx); err != nil {
 		m.laterAll(es, "read the state topic", err)
 		return nil
 	}
 	var known []*entry
 	for _, e := range es {
-		if out := sealed[e.part]; out.Err != nil && !errors.Is(out.Err, term.ErrDenied) {
-			if errors.Is(out.Err, term.ErrSuperseded) {
-				e.lane.outrank(t.N)
-			}
-			m.laterErr(e.lane, "seal", out.Err)
+		if !m.verdictOn(e, t, sealed[e.part]) {
 			continue
 		}
 		known = append(known, e)
 	}
 	joined := make([]bool, len(known))
-	atOnce(m.atOnce, len(known), func(i int) { joined[i] = m.join(ctx, known[i], t, sealed[known[i].part]) })
+	atOnce(m.atOnce, len(known), func(i int) { joined[i] = m.joined(ctx, known[i], sealed[known[i].part]) })
 	var ready []*entry
 	for i, e := range known {
 		if joined[i] {
@@ -80,74 +75,62 @@ func atOnce(limit, n int, f func(int)) {
 	wg.Wait()
 }
 
-// outrank makes the next attempt look whose newer marker stands there, and take a term above n: this one writes nothing on
-// the lane any more. Without another owner or a stop it was the coordinator's, for a seal that somebody did not finish.
-func (l *lane) outrank(n uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.termAbove, l.seeStop = max(l.termAbove, n), true
-}
-
 // join reads what the old term appended up to its marker, and joins it with the plan: the lane's exact position.
-func (m *Manager) join(ctx context.Context, e *entry, t model.Term, out term.Outcome) bool {
+func (m *Manager) join(ctx context.Context, e *entry, out term.Outcome) bool {
 	st, ok := m.view.Lane(e.lane.id)
 	if !ok || st.Opening.N != e.state.Opening.N || st.Opening.Nonce != e.state.Opening.Nonce {
 		m.later(e.lane, model.ReasonSuperseded, "another opening appeared while this one was under way")
 		return false
 	}
 	e.state = st
-	end := out.Marker + 1
-	if out.Err != nil { // no way to seal is allowed: the next batch's higher epoch ends the older term
-		now := m.dst.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
-		if now.Err != nil {
-			m.laterErr(e.lane, "ask the target leader for the log's end", now.Err)
-			return false
-		}
-		end = now.Offset
+	end, err := m.sealedEnd(ctx, e, out)
+	if err != nil {
+		m.laterErr(e.lane, "ask the target leader for the log's end", err)
+		return false
 	}
 	tail, err := landed(ctx, m.dst, e.part, st, e.start, end, out.Was)
 	if err != nil {
 		m.joinFailed(e, err)
 		return false
 	}
-	at := tail.Cursor
-	if at.SrcEpoch, err = m.sourceEpoch(ctx, e, at); err != nil {
+	if err := m.whole(ctx, e, tail, end); err != nil {
 		m.joinFailed(e, err)
 		return false
 	}
-	if err := m.match(ctx, e, tail); err != nil {
+	on, err := m.onSource(ctx, e, tail)
+	if err != nil {
 		m.joinFailed(e, err)
 		return false
 	}
 	prev := st.Opening
-	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: t, Identity: e.ident,
-		Origin: model.Cursor{Src: at.Src, Dst: end, Count: 0, SrcEpoch: at.SrcEpoch},
-		Closed: &offsetsync.Closed{Cursor: at, Landings: tail.Landings}}
+	e.next = offsetsync.Opening{Lane: e.lane.id, N: prev.N + 1, Prev: prev.Nonce, Term: e.term, Identity: e.ident,
+		Origin: model.Cursor{Src: on.from.Src, Dst: end, Count: 0, SrcEpoch: on.from.SrcEpoch}, Epochs: on.epochs,
+		Closed: &offsetsync.Closed{Cursor: on.closed, Landings: tail.Landings}}
 	return true
+}
+
+// sealedEnd is the target offset behind the marker, at or behind which nothing of an older term stands.
+func (m *Manager) sealedEnd(ctx context.Context, e *entry, out term.Outcome) (int64, error) {
+	if out.Sealed() {
+		return out.Marker + 1, nil
+	}
+	// No way to seal is allowed: the next batch's higher epoch ends the older term.
+	now := m.dst.ListOffsets(ctx, []kafka.Part{e.part}, kafka.AtEnd, false)[e.part]
+	return now.Offset, now.Err
 }
 
 func (m *Manager) joinFailed(e *entry, err error) {
 	switch {
+	case errors.Is(err, errReplaced): // the whole link has been stopped
+	case errors.Is(err, errForked):
+		e.lane.stop(model.ReasonSourceTruncated, err.Error())
 	case errors.Is(err, errLost):
 		e.lane.stop(model.ReasonPlanLost, err.Error())
-	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch):
+	case errors.Is(err, offsetsync.ErrDiverged), errors.Is(err, errMismatch), errors.Is(err, errGone):
 		e.lane.stop(model.ReasonDiverged, err.Error())
 	default:
 		m.laterErr(e.lane, "read what landed", err)
 	}
-}
-
-// sourceEpoch returns the leader epoch that goes with a cursor. The stored one belongs to the stored source offset
-// only; for another, the last copied record is read again.
-func (m *Manager) sourceEpoch(ctx context.Context, e *entry, at model.Cursor) (int32, error) {
-	if at.Src == e.state.Cursor.Src {
-		return e.state.Cursor.SrcEpoch, nil
-	}
-	h, ok, err := headerAt(ctx, m.src, e.lane.srcPart(), at.Src-1)
-	if err != nil || !ok {
-		return -1, err
-	}
-	return h.LeaderEpoch, nil
 }
 
 // headerAt returns the header of the batch that holds an offset, if the log still has it.

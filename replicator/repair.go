@@ -82,6 +82,7 @@ func (l *lane) mend(h batch.Header, t model.Term) error {
 		return fmt.Errorf("%w: at target offset %d, sequence %d", errNotOurs, h.BaseOffset, h.BaseSeq)
 	}
 	o := l.out[0]
+	l.out[0] = nil
 	l.out = l.out[1:]
 	l.landLocked(o, h.BaseOffset)
 	return nil

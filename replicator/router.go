@@ -22,9 +22,11 @@ func (m *Manager) runRouter(ctx context.Context) {
 }
 
 func (m *Manager) reroute() {
-	for _, l := range m.all() {
+	lanes := m.all()
+	for _, l := range lanes {
 		m.place(l)
 	}
+	m.watchLeaders(lanes)
 	// Leaders are looked up under sendMu by whoever adds to these maps, so nobody is added for a leader that was
 	// learnt before this.
 	m.sendMu.Lock()
@@ -45,6 +47,9 @@ func (m *Manager) reroute() {
 
 // place gives an open lane to a fetcher of its source leader.
 func (m *Manager) place(l *lane) {
+	if m.holdReplaced(l) {
+		return
+	}
 	leader, ok := m.srcLeaders.Lookup(l.srcPart())
 	if !ok {
 		l.sourceTrouble(model.ReasonLeaderUnavailable, "the source partition has no known leader")

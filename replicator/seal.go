@@ -54,7 +54,7 @@ func confirmed(seals []offsetsync.Seal, es []*entry, out map[kafka.Part]term.Out
 			continue
 		}
 		s := seals[i]
-		s.Confirmed, s.Marker, s.Way = true, o.Marker, string(way)
+		s.Confirmed, s.Marker, s.LeaderEpoch, s.Way = true, o.Marker, o.LeaderEpoch, string(way)
 		done = append(done, s)
 	}
 	return done

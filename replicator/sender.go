@@ -29,6 +29,8 @@ type sender struct {
 	ready  *queue
 	pipe   *kafka.Pipeline
 	cancel context.CancelFunc
+
+	throttle throttle
 }
 
 // run sends until ctx ends. Requests without an answer then count as lost, and lanes that wait are woken for whoever
@@ -39,18 +41,34 @@ func (s *sender) run(ctx context.Context) {
 		defer close(done)
 		s.pipe.Run(ctx)
 	}()
+	unsent, err := s.loop(ctx)
+	<-done
+	if unsent != nil {
+		s.answered(unsent, nil, err) // only now: answers come in the order of sending
+	}
+	if s.m.work.Err() == nil {
+		s.m.wakeSender(s.ready.drain()...)
+	}
+}
+
+// loop sends until ctx ends. It returns the batches that it could not send any more, if there are such, and why.
+func (s *sender) loop(ctx context.Context) (unsent *round, err error) {
 	for {
 		l, ok := s.ready.wait(ctx)
 		if !ok {
-			break
+			return nil, nil
 		}
-		if r := s.gather(l); r != nil {
-			s.send(ctx, r)
+		if !s.m.pulse.await(ctx) {
+			s.ready.push(l)
+			return nil, nil
 		}
-	}
-	<-done
-	if s.m.work.Err() == nil {
-		s.m.wakeSender(s.ready.drain()...)
+		r := s.gather(l)
+		if r == nil {
+			continue
+		}
+		if err := s.send(ctx, r); err != nil {
+			return r, err
+		}
 	}
 }
 
@@ -98,16 +116,15 @@ func (s *sender) next(r *round) *lane {
 	return l
 }
 
-func (s *sender) send(ctx context.Context, r *round) {
+// send puts a request on its way. An error means that it was not sent, because the pipeline has ended.
+func (s *sender) send(ctx context.Context, r *round) error {
 	failpoint("before_send")
 	err := s.pipe.Send(ctx, s.request(r), func(resp kmsg.Response, err error) {
 		failpoint("before_answer")
 		s.answered(r, resp, err)
 	})
-	if err != nil {
-		s.answered(r, nil, err)
-	}
 	failpoint("after_send")
+	return err
 }
 
 func (s *sender) request(r *round) kmsg.Request {
@@ -144,7 +161,7 @@ type answer struct {
 func (s *sender) answered(r *round, resp kmsg.Response, err error) {
 	answers := make(map[partKey]answer, len(r.batches))
 	if pr, ok := resp.(*kmsg.ProduceResponse); ok && err == nil {
-		s.m.throttled(s.m.dst.Name(), pr.ThrottleMillis)
+		s.m.throttled(sideTarget, &s.throttle, pr.ThrottleMillis)
 		collect(pr, answers)
 	}
 	lanes := make([]*lane, len(r.batches))

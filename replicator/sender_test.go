@@ -71,11 +71,12 @@ func TestSender_AnswersFindTheirLanesByIDOrName(t *testing.T) {
 	}
 	answers := make(map[partKey]answer)
 	collect(resp, answers)
-	l := &lane{id: model.Lane{Partition: 1}, ident: model.Identity{DstTopic: "orders", Dst: model.TopicID{1}}}
+	l := &lane{id: model.Lane{Partition: 1}}
+	l.joinsLocked(model.Identity{DstTopic: "orders", Dst: model.TopicID{1}})
 	if a, ok := find(answers, l.dstPart()); !ok || a.base != 5 {
 		t.Fatalf("by name: %+v, %v", a, ok)
 	}
-	l.ident = model.Identity{DstTopic: "other", Dst: id}
+	l.joinsLocked(model.Identity{DstTopic: "other", Dst: id})
 	if a, ok := find(answers, l.dstPart()); !ok || a.base != 6 {
 		t.Fatalf("by id: %+v, %v", a, ok)
 	}

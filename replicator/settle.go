@@ -35,7 +35,7 @@ func (l *lane) sendable() bool {
 }
 
 func (l *lane) sendableLocked() bool {
-	return l.open && !l.draining && l.verdict == goOn && len(l.out) > 0 && len(l.inflight) < l.windowLocked() &&
+	return l.open && !l.draining && !l.forked && l.verdict == goOn && len(l.out) > 0 && len(l.inflight) < l.windowLocked() &&
 		l.out[0].needPlan <= l.durableJumps
 }
 
@@ -64,6 +64,7 @@ func (l *lane) old(ts int64) bool {
 func (l *lane) settle(o *outgoing, base int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.inflight[0] = nil
 	l.inflight = l.inflight[1:]
 	if err == nil && len(l.failed) == 0 && base >= l.cursor.Dst {
 		l.landLocked(o, base)
@@ -94,7 +95,7 @@ func (l *lane) landLocked(o *outgoing, base int64) {
 	l.m.landed(o)
 	o.drop()
 	if l.cursor.Src > l.corruptAt {
-		l.corrupt = 0
+		l.corrupt, l.brokerErr = 0, 0
 	}
 	if l.open && (l.state != model.StateCopying || !l.fault.IsZero()) {
 		l.healthyLocked(l.m.now())
@@ -110,7 +111,8 @@ func (l *lane) judgeLocked(o *outgoing, base int64, err error) {
 	if l.verdict != goOn {
 		return
 	}
-	detail := fmt.Sprintf("batch of %d records at count %d (target offset %d): %v", o.n, o.count, l.cursor.Dst, err)
+	detail := fmt.Sprintf("batch of %d records, source offsets %d to %d, at count %d (target offset %d): %v",
+		o.n, o.srcFrom, o.srcTo-1, o.count, l.cursor.Dst, err)
 	switch {
 	case err == nil: // base below what is expected: the broker took it for a repetition of something else
 		l.verdict = reopen
@@ -122,7 +124,7 @@ func (l *lane) judgeLocked(o *outgoing, base int64, err error) {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		l.tooLargeLocked(o, detail)
 	case errors.Is(err, kerr.CorruptMessage):
-		l.corruptLocked(detail)
+		l.corruptLocked(fmt.Sprintf("source offsets %d to %d: %s", o.srcFrom, o.srcTo-1, detail))
 	default:
 		l.judgeClassLocked(o, err, detail)
 	}
@@ -133,7 +135,12 @@ func (l *lane) judgeClassLocked(o *outgoing, err error, detail string) {
 	if errors.Is(err, kerr.InvalidRecord) && l.limits.Compacted {
 		reason = model.ReasonMissingKey
 	}
-	if action == kafka.Stop {
+	switch {
+	case action == kafka.Stop && refusedForRecord(err) && o.n > 1, errors.Is(err, kerr.UnknownServerError) && l.chokesLocked(o):
+		l.singlyTo = o.srcTo
+		l.verdict = reopen
+		return
+	case action == kafka.Stop:
 		l.haltLocked(reason, detail)
 		return
 	}
@@ -146,6 +153,22 @@ func (l *lane) judgeClassLocked(o *outgoing, err error, detail string) {
 	if action == kafka.Refresh {
 		l.m.dstLeaders.Stale(l.dstPart(), -1)
 	}
+}
+
+// refusedForRecord reports whether a broker refuses a whole batch that way for a single one of its records. Sent one by one,
+// only that record is refused, and an operator who leaves it out leaves out no other.
+func refusedForRecord(err error) bool {
+	return errors.Is(err, kerr.InvalidTimestamp) || errors.Is(err, kerr.InvalidRecord)
+}
+
+// chokesLocked counts server errors at one position. A broker answers so when it cannot decompress a batch: one that it
+// chokes on again and again is decoded here, and stops the lane as corrupt if that cannot be done.
+func (l *lane) chokesLocked(o *outgoing) bool {
+	if l.corruptAt != l.cursor.Src {
+		l.corruptAt, l.corrupt, l.brokerErr = l.cursor.Src, 0, 0
+	}
+	l.brokerErr++
+	return l.brokerErr >= corruptTries && o.srcTo > l.singlyTo
 }
 
 // sequenceLocked answers a sequence error: first look at the headers, then a new term, then an operator.
@@ -163,7 +186,7 @@ func (l *lane) sequenceLocked(detail string) {
 
 func (l *lane) tooLargeLocked(o *outgoing, detail string) {
 	if o.n == 1 {
-		l.haltLocked(model.ReasonTooLarge, detail)
+		l.haltLocked(model.ReasonTooLarge, fmt.Sprintf("%s; it takes %d bytes", detail, len(o.raw)))
 		return
 	}
 	// The topic accepts less than was read from its settings: batches are cut anew in a new opening.
@@ -175,8 +198,10 @@ func (l *lane) tooLargeLocked(o *outgoing, detail string) {
 const corruptTries = 3
 
 func (l *lane) corruptLocked(detail string) {
+	if l.corruptAt != l.cursor.Src {
+		l.corruptAt, l.corrupt, l.brokerErr = l.cursor.Src, 0, 0
+	}
 	l.corrupt++
-	l.corruptAt = l.cursor.Src
 	if l.corrupt >= corruptTries {
 		l.haltLocked(model.ReasonCorrupt, detail)
 		return
@@ -187,6 +212,7 @@ func (l *lane) corruptLocked(detail string) {
 func (l *lane) haltLocked(r model.Reason, detail string) {
 	l.verdict = halt
 	l.open = false
+	l.answerLocked(l.intent, stopError(r, detail))
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
 }
 
@@ -194,6 +220,9 @@ func (l *lane) haltLocked(r model.Reason, detail string) {
 func (l *lane) turnLocked() {
 	if len(l.inflight) > 0 || l.planning > 0 && l.verdict != repair {
 		return
+	}
+	if l.verdict == goOn && l.forked && l.open {
+		l.verdict = reopen
 	}
 	if l.verdict == goOn {
 		l.refusedLocked()
@@ -217,7 +246,7 @@ func (l *lane) turnLocked() {
 // clean end: the next start has nothing to seal.
 func (l *lane) endLocked() {
 	l.verdict = goOn
-	l.endedWell = l.opening > 0 && !l.unsureLocked() && l.planning == 0 && cleanReason(l.reason)
+	l.endedWell = l.began && !l.unsureLocked() && l.planning == 0 && cleanReason(l.reason)
 	l.dropBuffersLocked()
 }
 
@@ -235,7 +264,7 @@ func cleanReason(r model.Reason) bool {
 
 // enterLocked gives the lane to the opener, for an opening in a term above the given one.
 func (l *lane) enterLocked(above uint64, seeStop bool) {
-	l.open, l.entering, l.verdict = false, true, goOn
+	l.open, l.entering, l.unsealed, l.verdict = false, true, true, goOn
 	l.termAbove, l.seeStop = above, seeStop
 	l.dropBuffersLocked()
 	l.setLocked(model.StateOpening, model.ReasonNone, "", l.m.now())
@@ -248,7 +277,7 @@ func (l *lane) refusedLocked() {
 		return
 	}
 	r := *l.refusal
-	if r.reason == model.ReasonCorrupt {
+	if r.reason == model.ReasonCorrupt && !r.final {
 		l.corruptLocked(r.detail)
 		return
 	}

@@ -34,8 +34,9 @@ func (m *Manager) startOffsets(ctx context.Context, es []*entry) map[model.Lane]
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	ask := make(map[int64][]*entry)
+	from := m.tuning().Start
 	for _, e := range es {
-		at := m.opt.Start.offset(e.born)
+		at := from.offset(e.born)
 		ask[at] = append(ask[at], e)
 	}
 	out := make(map[model.Lane]kafka.Offset, len(es))

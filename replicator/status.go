@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,20 +12,40 @@ import (
 
 // LinkStatus is a link's present state.
 type LinkStatus struct {
-	Link    string
-	Owner   string
-	Term    uint64
-	Seal    term.Way // how this link seals; empty until it had to
+	Link  string
+	Owner string
+	Term  uint64
+	Seal  term.Way // how this link seals; empty until it had to
+	// Reason, Detail, Remedy and Since tell what holds the link as a whole, where something does.
+	Reason  model.Reason
+	Detail  string
+	Remedy  string
+	Since   time.Time
 	Lanes   []model.LaneStatus
 	Batches map[string]int64 // by form
 }
 
 // Status returns the present state of the link and of all its lanes, in order.
 func (m *Manager) Status() LinkStatus {
+	if b := m.Standby(); b != nil {
+		return LinkStatus{Link: m.opt.Link, Owner: b.Owner, Seal: m.sealWay(), Batches: map[string]int64{}, Reason: model.ReasonSuperseded, Since: b.Since,
+			Detail: fmt.Sprintf("standing by: instance %s owns the link since %s", b.Owner, b.Claimed.UTC().Format(time.RFC3339)),
+			Remedy: "by itself when that instance ends or is silent for half a minute; lockstep run --take-over does not wait"}
+	}
 	s := LinkStatus{Link: m.opt.Link, Owner: m.opt.Owner, Term: m.terms.newest().N, Seal: m.sealWay(), Batches: make(map[string]int64)}
-	now := m.now()
+	now, held := m.now(), m.holds()
+	if r, _ := m.Replaced(); r != nil {
+		s.Reason, s.Detail, s.Since = model.ReasonSourceReplaced, r.Detail, r.Since
+	} else if p, ok := held.link(); ok {
+		s.Reason, s.Detail, s.Since = model.ReasonPaused, pauseText(p), p.At
+	}
+	s.Remedy = model.Remedy(s.Reason, model.Lane{Link: m.opt.Link})
 	for _, l := range m.all() {
-		s.Lanes = append(s.Lanes, l.status(now))
+		ls := l.status(now)
+		if p, ok := held.of(l.id.Topic); ok && ls.Reason == model.ReasonPaused {
+			ls.Remedy = resumes(p, l.id)
+		}
+		s.Lanes = append(s.Lanes, ls)
 		l.countForms(s.Batches)
 	}
 	slices.SortFunc(s.Lanes, func(a, b model.LaneStatus) int { return cmp.Or(a.Lane.Compare(b.Lane)) })
@@ -43,6 +64,11 @@ func (l *lane) status(now time.Time) model.LaneStatus {
 	if l.opening > 0 {
 		s.LagSeconds = l.points.behind(l.cursor.Src, now).Seconds()
 	}
+	if s.State == model.StateCopying && s.LagRecords() > 0 {
+		if detail := l.throttledLocked(now); detail != "" {
+			s.Reason, s.Detail, s.Remedy = model.ReasonThrottled, detail, model.Remedy(model.ReasonThrottled, l.id)
+		}
+	}
 	return s
 }
 
@@ -54,8 +80,8 @@ func (l *lane) countForms(into map[string]int64) {
 	}
 }
 
-// Reached reports whether every given lane has copied everything below its source offset. Lanes that stopped are
-// returned apart: they will not get there by themselves.
+// Reached reports whether every given lane has copied everything below its source offset. Lanes that stopped, are paused or
+// were released are returned apart: they will not get there by themselves.
 func (m *Manager) Reached(ends map[model.Lane]int64) (done bool, stopped []model.LaneStatus) {
 	done = true
 	now := m.now()
@@ -65,9 +91,11 @@ func (m *Manager) Reached(ends map[model.Lane]int64) (done bool, stopped []model
 			done = false
 			continue
 		}
-		if s := l.status(now); s.State == model.StateStopped {
+		switch s := l.status(now); s.State {
+		case model.StateStopped, model.StatePaused, model.StateClosed:
 			stopped = append(stopped, s)
 			continue
+		case model.StateWaiting, model.StateOpening, model.StateCopying, model.StateRetrying, model.StateDraining:
 		}
 		done = done && l.reached(end)
 	}

@@ -24,14 +24,12 @@ func newTerms(m *Manager) *terms {
 }
 
 // above returns the newest term of this owner if it is newer than n, else takes the next one and makes it durable
-// before it is used. When the link turns out to be stopped, or somebody else's, the manager ends.
+// before it is used.
 func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
-	select {
-	case t.gate <- struct{}{}:
-	case <-ctx.Done():
+	if !t.enter(ctx) {
 		return model.Term{}, ctx.Err()
 	}
-	defer func() { <-t.gate }()
+	defer t.leave()
 	last := t.newest()
 	if last.Owner == t.m.opt.Owner && last.N > n {
 		return last, nil
@@ -46,7 +44,6 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 			return model.Term{}, err
 		}
 		if last = t.newest(); last == next {
-			t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)
 			return next, nil
 		}
 		// Somebody took one at the same moment. Which of the two the coordinator gave first is not known when their
@@ -54,7 +51,33 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 	}
 }
 
-// announce makes a term durable, and then looks who else has announced something.
+// forOpening is above for whoever opens lanes: it gives no term when somebody else has taken or stopped the link.
+func (t *terms) forOpening(ctx context.Context, n uint64) (model.Term, error) {
+	next, err := t.above(ctx, n)
+	if err != nil {
+		return next, err
+	}
+	if err := t.m.superseded(); err != nil {
+		t.m.fail(err)
+		return model.Term{}, err
+	}
+	return next, nil
+}
+
+func (t *terms) enter(ctx context.Context) bool {
+	select {
+	case t.gate <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t *terms) leave() { <-t.gate }
+
+// announce makes a term durable, and then reads the state to its end: whoever claimed or stopped the link did so before
+// asking for an epoch, so of two actors the one with the higher epoch sees the other's announcement now. Where the
+// coordinator does not order terms, this reading alone does.
 func (t *terms) announce(ctx context.Context, next model.Term) error {
 	if err := t.m.store.PutTerm(ctx, next); err != nil {
 		return fmt.Errorf("store term %d: %w", next.N, err)
@@ -62,12 +85,7 @@ func (t *terms) announce(ctx context.Context, next model.Term) error {
 	if err := t.m.view.Barrier(ctx); err != nil {
 		return err
 	}
-	// A stop or a claim that was announced before its own InitProducerId, and that before ours, is seen by now; whoever
-	// comes later sees our term, and its markers end it.
-	if err := t.m.superseded(); err != nil {
-		t.m.fail(err)
-		return err
-	}
+	t.m.log.Info("took a term", "term", next.N, "producer_id", next.PID, "epoch", next.Epoch)
 	return nil
 }
 

@@ -46,6 +46,16 @@ func (m *Manager) leave(s *sender) {
 	s.cancel()
 }
 
+// leaveAll ends all senders.
+func (m *Manager) leaveAll() {
+	m.sendMu.Lock()
+	defer m.sendMu.Unlock()
+	for _, s := range m.senders {
+		s.cancel()
+	}
+	clear(m.senders)
+}
+
 // waitsFor returns the sender that has owed the lane an answer for too long, nil when there is none.
 func (l *lane) waitsFor(now time.Time) *sender {
 	l.mu.Lock()

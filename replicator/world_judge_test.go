@@ -401,7 +401,9 @@ func (w *world) judgeWhole(r *proc, i int, st offsetsync.LaneState) {
 		if tr.lane != t.lane || tr.cut {
 			continue
 		}
-		in := slices.ContainsFunc(gaps, func(g model.Gap) bool { return g.From <= tr.off && tr.off < g.To })
+		in := slices.ContainsFunc(gaps, func(g model.Gap) bool {
+			return g.From <= tr.off && tr.off < g.To && g.DstTo == 0 // others name what stands on the target only
+		})
 		switch {
 		case in && len(tr.landed) > 0:
 			w.failf("%s: source record %d is in the ledger of what was lost, and stands at %d", t.lane, tr.off, tr.landed[0])

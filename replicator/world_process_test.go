@@ -202,7 +202,11 @@ func (p *proc) pumpPlan() {
 	if p.has("plan") {
 		return
 	}
-	if lanes := p.m.planQ.drain(); len(lanes) > 0 {
+	var lanes []*lane
+	for _, q := range p.m.planQs {
+		lanes = append(lanes, q.drain()...)
+	}
+	if len(lanes) > 0 {
 		p.start("plan", func(ctx context.Context) { p.m.plan(ctx, lanes) })
 	}
 }
@@ -213,7 +217,7 @@ func (p *proc) lane(i int) *lane { return p.m.lanes[p.w.targets[i].lane] }
 // fetch reads once from the source and prepares what came.
 func (p *proc) fetch(i, most int) {
 	l := p.lane(i)
-	if l == nil {
+	if l == nil || !p.alive {
 		return
 	}
 	pos, gen, ok, _ := l.position()
@@ -229,7 +233,7 @@ func (p *proc) fetch(i, most int) {
 	}
 	buf := newBuffer(p.m.budget, int64(len(answer.RecordBatches)))
 	defer buf.release()
-	(&fetcher{m: p.m}).deliver(wanted{lane: l, gen: gen, off: pos.Offset}, answer, buf)
+	(&fetcher{m: p.m}).deliver(wanted{lane: l, gen: gen, off: pos.Offset, epoch: pos.LastEpoch}, answer, buf)
 	if len(answer.RecordBatches) == 0 && answer.ErrorCode == 0 {
 		l.idle(pos.Offset)
 	}
@@ -304,6 +308,21 @@ func (s targetSide) ListOffsets(_ context.Context, parts []kafka.Part, at int64,
 	return out
 }
 
+func (s sourceSide) EpochEnds(_ context.Context, asks map[kafka.Part]int32) map[kafka.Part]kafka.EpochEnd {
+	s.p.step("epoch ends")
+	out := make(map[kafka.Part]kafka.EpochEnd, len(asks))
+	for part, epoch := range asks {
+		src := s.p.w.sourceOf(part)
+		e, end := src.endOf(epoch)
+		out[part] = kafka.EpochEnd{Epoch: e, End: end, Leader: src.epoch}
+	}
+	return out
+}
+
+func (s targetSide) EpochEnds(context.Context, map[kafka.Part]int32) map[kafka.Part]kafka.EpochEnd {
+	return nil
+}
+
 func (s sourceSide) DescribeProducers(context.Context, []kafka.Part) map[kafka.Part]kafka.Producers {
 	return nil
 }
@@ -330,6 +349,8 @@ func (t *target) describe() (ps kafka.Producers) {
 // readBatches is how many batches one read brings: few, so that things happen between reads.
 const readBatches = 3
 
+func (s sourceSide) ThrottledSince(time.Time) bool { return false }
+
 func (s sourceSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int32, _ bool) (kmsg.FetchResponseTopicPartition, error) {
 	s.p.step("read source")
 	src := s.p.w.sourceOf(part)
@@ -342,6 +363,8 @@ func (s sourceSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int3
 	s.p.w.lieAboutSourceEpoch(s.p, part, p.RecordBatches)
 	return p, nil
 }
+
+func (s targetSide) ThrottledSince(time.Time) bool { return false }
 
 func (s targetSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int32, _ bool) (kmsg.FetchResponseTopicPartition, error) {
 	s.p.step("read target")
@@ -376,7 +399,7 @@ func (s *worldSealer) Seal(_ context.Context, t model.Term, targets []term.Targe
 	w := s.p.w
 	jobs := make([]*sealing, len(targets))
 	for i, x := range targets {
-		jobs[i] = &sealing{Target: x, t: w.targetOf(x.Part), pid: t.PID, epoch: t.Epoch, out: term.Outcome{Marker: -1}}
+		jobs[i] = &sealing{Target: x, t: w.targetOf(x.Part), pid: t.PID, epoch: t.Epoch, out: term.Outcome{Marker: -1, LeaderEpoch: -1}}
 		if x.Ends.N > 0 && x.Ends.PID != t.PID && w.fault != faultMarkerUnderNewID {
 			jobs[i].pid, jobs[i].epoch = x.Ends.PID, math.MaxInt16
 		}

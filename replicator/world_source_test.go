@@ -142,6 +142,13 @@ func (s *source) retain(off int64) {
 	})
 }
 
+// elect is a new leader's term: it begins where the log ends.
+func (s *source) elect() {
+	s.epoch++
+	s.epochs = slices.DeleteFunc(s.epochs, func(e epochStart) bool { return e.off >= s.end }) // one without records
+	s.epochs = append(s.epochs, epochStart{s.epoch, s.end})
+}
+
 // truncate loses the log's end from an offset on, as an unclean election does, and goes on in a newer epoch.
 func (s *source) truncate(off int64) {
 	s.log = slices.DeleteFunc(s.log, func(b stored) bool {
@@ -155,9 +162,8 @@ func (s *source) truncate(off int64) {
 		return true
 	})
 	s.end = max(s.end, s.start)
-	s.epoch++
 	s.branched = true
-	s.epochs = slices.DeleteFunc(s.epochs, func(e epochStart) bool { return e.off >= s.end })
+	s.elect()
 	s.aborts = slices.DeleteFunc(s.aborts, func(a abort) bool { return a.end >= s.end })
 	s.open = map[int64]int64{} // a transaction whose marker was lost is open again
 	for _, b := range s.log {

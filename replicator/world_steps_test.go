@@ -28,7 +28,7 @@ func worldSteps() []worldStep {
 		{name: "transaction", weight: 4, do: (*world).stepTransaction},
 		{name: "compact source", weight: 3, do: (*world).stepCompactSource},
 		{name: "retain source", weight: 1, do: (*world).stepRetainSource},
-		{name: "source leader", weight: 2, do: func(w *world) { w.sources[w.pickLane()].epoch++ }},
+		{name: "source leader", weight: 2, do: func(w *world) { w.sources[w.pickLane()].elect() }},
 		{name: "truncate source", weight: 2, do: (*world).stepTruncate, when: func(t traits) bool { return t.truncations }},
 		{name: "fetch", weight: 3, do: (*world).stepFetch},
 		{name: "send", weight: 5, do: (*world).stepSend},
@@ -161,7 +161,10 @@ func (p *proc) copy(i, most int) {
 	if p.w.healing || p.w.choose.pick(3) < 2 {
 		p.finishTask("plan")
 	}
-	for p.alive && p.send(i) {
+	if !p.alive {
+		return
+	}
+	for p.send(i) {
 		continue
 	}
 	for len(p.conn.queue) > 0 {
@@ -171,10 +174,9 @@ func (p *proc) copy(i, most int) {
 	if !t.weak {
 		p.w.replicate()
 	}
-	for p.conn.answer() {
-		continue
+	for p.alive && p.conn.answer() {
+		p.w.settleLater()
 	}
-	p.w.settleLater()
 }
 
 // replicate lets the replicas of all partitions catch up.

@@ -3,8 +3,8 @@
 //
 // It observes both clusters, plans (purely: values in, actions with reasons out), applies, and looks again. It creates
 // missing topics with the source's number of partitions and explicit settings, and makes topics grow. It never shrinks
-// or deletes a topic, never creates one again that it once saw on the target, and never touches what nobody asked it to
-// copy.
+// or deletes a topic, never creates one again that it once saw on the target unless an operator ordered it (Remake), and
+// never touches what nobody asked it to copy.
 //
 // A Syncer runs one pass at a time, in the goroutine that called Run or Once; requests inside of a pass may run beside
 // each other, and have all returned when the pass ends. Nothing is stored: a new Syncer learns everything from the

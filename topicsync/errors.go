@@ -14,6 +14,9 @@ var ErrClusterChanged = errors.New("another cluster answers under this name than
 // errTargetLost says that a target topic that existed is gone. It is not created again silently.
 var errTargetLost = errors.New("the target topic existed and is gone; it is not created again by itself")
 
+// errTargetSmaller says that a target topic was made anew by somebody else, too small. It does not grow by itself.
+var errTargetSmaller = fmt.Errorf("%w: the one that stands there now is another, with fewer partitions", errTargetLost)
+
 // TopicError is what is wrong with one topic, with what an operator can do.
 type TopicError struct {
 	Op      string // create, grow, describe, read settings of, ask the leaders of

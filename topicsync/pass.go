@@ -8,12 +8,16 @@ import (
 	"sync"
 	"time"
 
+	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 )
 
 // look is what one pass sees and finds out.
 type look struct {
+	link     config.Link // in force in this pass
+	links    []config.Link
+	next     *config.Link // narrows link; nil: does not
 	src, dst kafka.Meta
 	wanted   []Wanted
 	skipped  []Skipped
@@ -35,6 +39,7 @@ func (s *Syncer) once(ctx context.Context) (open int, err error) {
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
+	s.leave(ctx)
 	l, err := s.observe(ctx)
 	if err != nil {
 		return 0, err
@@ -48,7 +53,7 @@ func (s *Syncer) once(ctx context.Context) (open int, err error) {
 
 // observe asks both clusters for all topics, at the same time.
 func (s *Syncer) observe(ctx context.Context) (*look, error) {
-	l := &look{errs: make(map[string]error)}
+	l := s.newLook()
 	var errs [2]error
 	var wg sync.WaitGroup
 	wg.Go(func() { l.src, errs[0] = s.o.Src.Metadata(ctx) })
@@ -62,8 +67,8 @@ func (s *Syncer) observe(ctx context.Context) (*look, error) {
 	if err := s.sameClusters(l); err != nil {
 		return nil, err
 	}
-	s.rememberStart(l.src.Topics)
-	l.wanted, l.skipped = Select(s.o.Link, l.src.Topics, l.dst.Topics, s.meet.of(l.src.Topics))
+	s.rememberStart(l)
+	s.choose(l)
 	for _, w := range l.wanted {
 		if w.Src.Err != nil {
 			l.fail(w.Src.Name, topicError("describe", w.Src.Name, s.o.Src.Name(), "Describe", w.Src.Err))
@@ -88,29 +93,50 @@ func (s *Syncer) sameClusters(l *look) error {
 	return nil
 }
 
-// rememberStart keeps what the first pass sees of the source.
-func (s *Syncer) rememberStart(topics map[string]kafka.TopicMeta) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.start != nil {
+// choose pairs what the link selects on both sides.
+func (s *Syncer) choose(l *look) {
+	l.wanted, l.skipped = Select(l.link, l.src.Topics, l.dst.Topics, s.meet.of(l.link, l.links, l.src.Topics))
+	if l.next == nil {
 		return
 	}
-	s.start = make(map[string]seen, len(topics))
-	for name, t := range topics {
-		s.start[name] = seen{t.ID, len(t.Parts)}
-	}
+	l.wanted = slices.DeleteFunc(l.wanted, func(w Wanted) bool {
+		ok, why := l.next.Selects(w.Src.Name)
+		if !ok {
+			l.skipped = append(l.skipped, Skipped{Topic: w.Src.Name, Why: why})
+		}
+		return !ok
+	})
 }
 
-// born reports whether a partition was not there when the first pass looked. Of a topic that could not be described
-// then, nothing counts as new.
-func (s *Syncer) born(t kafka.TopicMeta, partition int32) bool {
+// rememberStart keeps what the first pass sees of the source, and what the first pass after SetLink sees of topics that
+// were not selected before.
+func (s *Syncer) rememberStart(l *look) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.start == nil
+	if first {
+		s.start = make(map[string]seen, len(l.src.Topics))
+	}
+	for name, t := range l.src.Topics {
+		chosen := s.before != nil && !selects(*s.before, name) && selects(l.link, name)
+		if chosen {
+			s.topicLocked(name).chosen = true
+		}
+		if first || chosen {
+			s.start[name] = seen{t.ID, len(t.Parts)}
+		}
+	}
+	s.before = nil
+}
+
+// born reports whether a partition was not there when the first pass looked, or else whether its topic was chosen
+// since. Of a topic that could not be described then, nothing counts as new.
+func (s *Syncer) born(t kafka.TopicMeta, partition int32) (born, chosen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, ok := s.start[t.Name]
-	if ok && was.parts == 0 {
-		return false
-	}
-	return !ok || was.id != t.ID || int(partition) >= was.parts
+	known := ok && (was.parts == 0 || was.id == t.ID && int(partition) < was.parts)
+	return !known, known && s.topicLocked(t.Name).chosen
 }
 
 // markLost notes target topics that existed and are gone. Lanes of one that vanished while nobody looked are ended too,
@@ -127,6 +153,8 @@ func (s *Syncer) markLost(ctx context.Context, l *look) {
 		})
 		if lost {
 			l.fail(w.Src.Name, errTargetLost)
+		} else if s.otherID(w) {
+			l.fail(w.Src.Name, errTargetSmaller)
 		}
 	}
 	if len(ended) > 0 {
@@ -147,6 +175,9 @@ func (s *Syncer) knownLanes(w Wanted) (lanes []model.Lane) {
 
 // existed reports whether the target topic was there before, in this run or, by the state topic, in an earlier one.
 func (s *Syncer) existed(w Wanted) bool {
+	if s.remade(w) {
+		return false
+	}
 	var before bool
 	s.with(w.Src.Name, func(t *topic) { before = t.lost || len(t.offered) > 0 })
 	if before || s.o.Known == nil {
@@ -158,7 +189,7 @@ func (s *Syncer) existed(w Wanted) bool {
 // otherID reports whether lanes of the topic joined a target topic of another id, in this run or an earlier one: the
 // present one was made by somebody else, and lockstep does not change it.
 func (s *Syncer) otherID(w Wanted) (other bool) {
-	if !w.Exists || len(w.Dst.Parts) >= len(w.Src.Parts) {
+	if !w.Exists || len(w.Dst.Parts) >= len(w.Src.Parts) || s.remade(w) {
 		return false
 	}
 	s.with(w.Src.Name, func(t *topic) {
@@ -182,7 +213,7 @@ func (s *Syncer) change(ctx context.Context, l *look) {
 	now := time.Now()
 	s.noteBrokers(len(l.dst.Brokers))
 	in := Input{
-		Link: s.o.Link, Brokers: len(l.dst.Brokers), Refused: s.refused(),
+		Link: l.link, Brokers: len(l.dst.Brokers), Refused: s.refused(),
 		Explicit: s.explicit(ctx, l, now), Lost: make(map[string]bool),
 	}
 	for _, w := range l.wanted {
@@ -190,7 +221,7 @@ func (s *Syncer) change(ctx context.Context, l *look) {
 			continue
 		}
 		in.Wanted = append(in.Wanted, w)
-		in.Lost[w.Dst.Name] = l.errs[w.Src.Name] != nil || s.otherID(w)
+		in.Lost[w.Dst.Name] = l.errs[w.Src.Name] != nil
 	}
 	actions := Plan(in)
 	if len(actions) == 0 {
@@ -228,7 +259,7 @@ func (s *Syncer) explicit(ctx context.Context, l *look, now time.Time) map[strin
 	}
 	settings, errs := ReadExplicit(ctx, s.o.Src, missing)
 	for name, err := range errs {
-		if denied(err) && !s.o.Link.Configs.Sync {
+		if denied(err) && !l.link.Configs.Sync {
 			settings[name] = map[string]string{}
 			continue
 		}
@@ -273,7 +304,7 @@ func (s *Syncer) lookAgain(ctx context.Context, l *look, names []string) {
 		return
 	}
 	maps.Copy(l.dst.Topics, meta.Topics)
-	l.wanted, _ = Select(s.o.Link, l.src.Topics, l.dst.Topics, s.meet.of(l.src.Topics))
+	s.choose(l)
 	for _, w := range l.wanted {
 		if w.Exists && w.Dst.Err != nil {
 			l.fail(w.Src.Name, topicError("describe", w.Dst.Name, s.o.Dst.Name(), "Describe", w.Dst.Err))
@@ -298,19 +329,23 @@ func (s *Syncer) learn(unknown map[string]string) {
 func (s *Syncer) with(name string, fn func(*topic)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	fn(s.topicLocked(name))
+}
+
+func (s *Syncer) topicLocked(name string) *topic {
 	t := s.topics[name]
 	if t == nil {
 		t = &topic{offered: make(map[int32]model.Identity)}
 		s.topics[name] = t
 	}
-	fn(t)
+	return t
 }
 
 // publish sets every topic's status, logs what changed, and returns how many wanted topics are still on their way.
 func (s *Syncer) publish(l *look) (open int) {
 	now := time.Now()
 	for _, k := range l.skipped {
-		st := TopicStatus{Topic: k.Topic, DstTopic: s.o.Link.TargetTopic(k.Topic), State: TopicSkipped, Detail: k.Why}
+		st := TopicStatus{Topic: k.Topic, DstTopic: l.link.TargetTopic(k.Topic), State: TopicSkipped, Detail: k.Why}
 		if k.Fault {
 			st.State, st.Remedy = TopicFailed, "change topics.rename, or leave the topic out with topics.exclude"
 		}

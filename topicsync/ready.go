@@ -49,7 +49,8 @@ func (s *Syncer) candidates(l *look) map[kafka.Part]Ready {
 				continue
 			}
 			part := kafka.Part{Topic: w.Dst.Name, ID: w.Dst.ID, Partition: p.Partition}
-			out[part] = Ready{Lane: s.lane(w, p.Partition), Identity: id, BornAfterStart: s.born(w.Src, p.Partition)}
+			born, chosen := s.born(w.Src, p.Partition)
+			out[part] = Ready{Lane: s.lane(w, p.Partition), Identity: id, BornAfterStart: born, Chosen: chosen}
 		}
 	}
 	return out
@@ -60,7 +61,8 @@ func (s *Syncer) wasOffered(name string, partition int32, id model.Identity) (wa
 	return was
 }
 
-// answering returns the candidates whose leader answers ListOffsets, asked by one request per leader.
+// answering returns the candidates whose leader answers ListOffsets, asked by one request per leader, and those that
+// this link has copied before: they wait for their leader as lanes, which are seen and counted.
 func (s *Syncer) answering(ctx context.Context, l *look, candidates map[kafka.Part]Ready) []Ready {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -71,13 +73,22 @@ func (s *Syncer) answering(ctx context.Context, l *look, candidates map[kafka.Pa
 	var out []Ready
 	for part, end := range s.o.Dst.ListOffsets(ctx, parts, kafka.AtEnd, false) {
 		c := candidates[part]
-		if end.Err != nil {
+		if end.Err != nil && !s.copiedBefore(c) {
 			l.fail(c.Lane.Topic, topicError("ask the leaders of", part.Topic, s.o.Dst.Name(), "Describe", end.Err))
 			continue
 		}
 		out = append(out, c)
 	}
 	return out
+}
+
+// copiedBefore reports whether an earlier run joined the very two topics of a lane.
+func (s *Syncer) copiedBefore(r Ready) bool {
+	if s.o.Known == nil {
+		return false
+	}
+	id, ok := s.o.Known(r.Lane)
+	return ok && id == r.Identity
 }
 
 // withLimits adds what the target topics accept. Where that may not be read, the lane goes along without: the broker

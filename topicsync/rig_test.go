@@ -43,6 +43,7 @@ type book struct {
 	mu     sync.Mutex // guards the fields below
 	ready  []Ready
 	gone   map[model.Lane]model.Reason
+	left   []string
 	refuse error // what Offer answers
 }
 
@@ -65,6 +66,21 @@ func (b *book) Gone(_ context.Context, lanes []model.Lane, why model.Reason) {
 	for _, l := range lanes {
 		b.gone[l] = why
 	}
+}
+
+func (b *book) Leave(_ context.Context, topics []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = append(b.left, topics...)
+}
+
+// takeLeft returns the topics that were left since it was last asked.
+func (b *book) takeLeft() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	left := b.left
+	b.left = nil
+	return left
 }
 
 func (b *book) setRefuse(err error) {

@@ -23,10 +23,12 @@ type Ready struct {
 	// BornAfterStart says that the source partition was not there when the Syncer looked for the first time, so that
 	// it is copied from its first record, whatever the link's start is.
 	BornAfterStart bool
-	Limits         TopicLimits
+	// Chosen says that the topic was there already, and not selected, before SetLink: the link's start counts for it.
+	Chosen bool
+	Limits TopicLimits
 }
 
-// Lanes takes what a Syncer finds. Both methods are called by one goroutine at a time.
+// Lanes takes what a Syncer finds. Its methods are called by one goroutine at a time.
 type Lanes interface {
 	// Offer hands over lanes that can be copied now. Each is offered once, and again when one of its topics got another
 	// id or after it was Gone. With an error, all of them are offered again in the next pass.
@@ -35,6 +37,9 @@ type Lanes interface {
 	// (ReasonTargetLost): twice in a row, by an answer without error. The lanes were offered, or are Known from an
 	// earlier run.
 	Gone(ctx context.Context, lanes []model.Lane, why model.Reason)
+	// Leave says that the link does not select source topics any more, by their names: their lanes have to end, and have
+	// ended when it returns, as far as ctx lets them. They are offered again when they are selected again.
+	Leave(ctx context.Context, topics []string)
 }
 
 // Options are what a Syncer needs.
@@ -66,17 +71,23 @@ const (
 
 // Syncer keeps the topics of one link in step and offers its lanes. Its methods may be called from any goroutine.
 type Syncer struct {
-	o    Options
+	o    Options // Link and Links are those to begin with; see SetLink
 	log  *slog.Logger
 	pass chan struct{} // holds an element while a pass runs
+	wake chan struct{} // holds an element when the next pass is not to be waited for
 	meet collisions    // used by passes only
 
-	mu     sync.Mutex        // guards the fields below; never held across I/O
-	topics map[string]*topic // by source name
-	start  map[string]seen   // what the first pass saw; nil before it
-	ids    [2]string         // the clusters' ids, source and target
-	refuse map[string]string // settings that the target does not know
-	nodes  int               // the target's brokers
+	mu      sync.Mutex        // guards the fields below; never held across I/O
+	link    config.Link       // in force from the next pass on
+	links   []config.Link     // all of them, link included
+	next    *config.Link      // narrows link; see Narrow
+	changed bool              // link or next, since lanes were last ended for it
+	before  *config.Link      // the link before SetLink, until a pass has seen what it did not select
+	topics  map[string]*topic // by source name
+	start   map[string]seen   // what the first pass saw; nil before it
+	ids     [2]string         // the clusters' ids, source and target
+	refuse  map[string]string // settings that the target does not know
+	nodes   int               // the target's brokers
 }
 
 // topic is what a Syncer remembers of a source topic.
@@ -84,7 +95,9 @@ type topic struct {
 	status     TopicStatus
 	offered    map[int32]model.Identity
 	left       []Left
+	chosen     bool // it was not selected before SetLink
 	lost       bool // the target topic existed, and is gone
+	remade     bool // an operator ordered that the target topic be made, or grow, whatever it was before
 	srcMissing int  // answers in a row without it
 	dstMissing int
 	retry      retry
@@ -104,9 +117,9 @@ func New(o Options) *Syncer {
 		o.Links = []config.Link{o.Link}
 	}
 	return &Syncer{
-		pass: make(chan struct{}, 1),
-		meet: collisions{link: o.Link, links: o.Links},
-		o:    o, log: o.Logger.With("link", o.Link.Name),
+		pass: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		link: o.Link, links: o.Links,
+		o: o, log: o.Logger.With("link", o.Link.Name),
 		topics: make(map[string]*topic), refuse: make(map[string]string),
 	}
 }
@@ -129,7 +142,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 		if open == 0 {
 			pause = s.o.Interval
 		}
-		if !sleep(ctx, max(pause, min(10*time.Since(began), longestPause))) {
+		if !s.rest(ctx, max(pause, min(10*time.Since(began), longestPause))) {
 			return nil
 		}
 		pause = min(2*pause, s.o.Interval)
@@ -166,19 +179,30 @@ func (s *Syncer) Once(ctx context.Context) error {
 		case err == nil && (open == 0 || time.Now().After(deadline)):
 			return nil
 		}
-		if !sleep(ctx, pause) {
+		if !s.rest(ctx, pause) {
 			return cmp.Or(err, fmt.Errorf("wait for %d topics: %w", open, context.Cause(ctx)))
 		}
 	}
 }
 
-// sleep waits and returns false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Reset forgets which clusters answered and what was seen of them, for a source that was replaced on purpose. No pass may
+// be under way.
+func (s *Syncer) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids = [len(s.ids)]string{}
+	clear(s.topics)
+}
+
+// rest waits, at most until it is woken, and returns false when ctx ended first.
+func (s *Syncer) rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
+	case <-s.wake:
+		return true
 	case <-t.C:
 		return true
 	}
@@ -197,12 +221,23 @@ func (s *Syncer) Topics() []TopicStatus {
 	return out
 }
 
-// Forget drops what was seen of a source topic, so that the next pass creates what is missing on the target and offers
-// the topic's lanes again: for an operator's "accept" or "rebuild".
-func (s *Syncer) Forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.topics, name)
+// Remake has a source topic's target topic made again if it is gone, and made to grow if somebody else made it with too few
+// partitions; then all of the topic's lanes are offered. Without an order for it neither is done: what a lane had copied is
+// gone. It counts until the lanes have been offered: should the topic vanish once more, it is lost once more.
+func (s *Syncer) Remake(name string) {
+	s.with(name, func(t *topic) {
+		clear(t.offered)
+		t.remade, t.lost, t.dstMissing, t.retry = true, false, 0, retry{}
+	})
+}
+
+// remade reports whether a topic's target is to be made again, and ends that once every lane has been offered.
+func (s *Syncer) remade(w Wanted) (remade bool) {
+	s.with(w.Src.Name, func(t *topic) {
+		t.remade = t.remade && len(t.offered) < len(w.Src.Parts)
+		remade = t.remade
+	})
+	return remade
 }
 
 // retry spaces out attempts at something that a cluster refused.

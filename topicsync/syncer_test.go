@@ -223,8 +223,22 @@ func TestSyncer_TargetLost(t *testing.T) {
 	if st := state(t, next, "orders"); st.State != TopicTargetLost || st.Remedy == "" {
 		t.Errorf("status of the next process %+v", st)
 	}
-	s.Forget("orders")
+	// An operator orders it: then it is made again, by this process or by the next one.
+	next.Remake("orders")
+	mustOnce(t, next)
+	if st := state(t, next, "orders"); st.State != TopicCopied {
+		t.Errorf("status after the order %+v", st)
+	}
+	s.Remake("orders")
 	await(t, s, "orders", TopicCopied)
+	kafkatest.Eventually(t, 10*time.Second, func() (bool, string) {
+		return slices.Equal(b.lanes(), []string{"orders/0", "orders/0"}), fmt.Sprint(b.lanes())
+	})
+	// The order counts once.
+	if _, err := kadm.NewClient(dst.Admin()).DeleteTopic(within(t), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, s, "orders", TopicTargetLost)
 }
 
 // Somebody makes the target topic anew: its lanes are offered with the new id, for the lanes to judge.
@@ -245,6 +259,9 @@ func TestSyncer_TargetMadeAgainIsOfferedAnew(t *testing.T) {
 	if got := b.lanes(); !slices.Equal(got, []string{"orders/0", "orders/0", "orders/1", "orders/2"}) {
 		t.Errorf("offered %v", got)
 	}
+	if st := state(t, s, "orders"); st.State != TopicTargetLost || st.Remedy == "" {
+		t.Errorf("nobody waits for a topic that does not grow by itself; its status is %+v", st)
+	}
 	next, _ := syncer(t, src, dst, func(o *Options) {
 		o.Known = func(model.Lane) (model.Identity, bool) { return b.ready[0].Identity, true }
 	})
@@ -255,6 +272,15 @@ func TestSyncer_TargetMadeAgainIsOfferedAnew(t *testing.T) {
 		if n := len(mustMeta(t, s, "orders").Parts); n != 1 {
 			t.Errorf("a topic that lockstep did not make grew to %d partitions", n)
 		}
+	}
+	before := len(b.lanes())
+	s.Remake("orders") // an operator orders it
+	mustOnce(t, s)
+	if n := len(mustMeta(t, s, "orders").Parts); n != 3 {
+		t.Errorf("after the order it has %d partitions, want 3", n)
+	}
+	if n := len(b.lanes()) - before; n != 3 {
+		t.Errorf("%d lanes were offered by the order, want all 3", n)
 	}
 }
 

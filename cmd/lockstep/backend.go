@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"lockstep/api"
+	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
+	"lockstep/replicator"
 	"lockstep/topicsync"
 )
 
@@ -17,32 +21,116 @@ type nodeBackend struct{ n *node }
 
 var _ api.Backend = (*nodeBackend)(nil)
 
-func (b *nodeBackend) link(name string) (*link, error) {
-	for _, l := range b.n.links {
-		if l.cfg.Name == name {
-			return l, nil
+var _ api.ConfigReader = (*nodeBackend)(nil)
+
+// Config implements api.ConfigReader.
+func (b *nodeBackend) Config(context.Context) (api.ConfigStatus, error) {
+	return b.n.reload.Status(), nil
+}
+
+func (b *nodeBackend) running(name string) (*running, error) {
+	for _, r := range b.n.links.now() {
+		if r.cfg.Name == name {
+			return r, nil
 		}
 	}
 	return nil, api.NotFound("lockstep status lists the links", "no link %q", name)
 }
 
+// link returns a link that can be asked; one that could not even be made has nothing to tell.
+func (b *nodeBackend) link(name string) (*link, error) {
+	r, err := b.running(name)
+	if err != nil {
+		return nil, err
+	}
+	if r.link == nil {
+		return nil, api.NotFound("lockstep status tells why", "link %q is stopped: %v", name, r.err)
+	}
+	return r.link, nil
+}
+
 func (b *nodeBackend) Links(context.Context) ([]api.Link, error) {
 	var out []api.Link
-	for _, l := range b.n.links {
-		s := l.manager.Status()
-		lanes := apiLanes(s.Lanes)
-		a := api.Link{Name: l.cfg.Name, Source: l.cfg.Source, Target: l.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
-			Owner: s.Owner, Term: s.Term, Seal: string(s.Seal)}
-		if a.Seal == "" {
-			a.Seal = "unknown"
-		}
-		a.State, a.Lanes, a.RPO = api.Summarize(lanes)
-		if a.Problems = problems(l.syncer.Topics(), time.Now()); len(a.Problems) > 0 && a.State == api.LinkStateCopying {
-			a.State = api.LinkStateDegraded
-		}
-		out = append(out, a)
+	for _, r := range b.n.links.now() {
+		out = append(out, r.show())
 	}
 	return out, nil
+}
+
+// show summarizes a link.
+func (r *running) show() api.Link {
+	s := r.status()
+	a := api.Link{Name: r.cfg.Name, Source: r.cfg.Source, Target: r.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
+		Owner: s.Owner, Term: s.Term, Seal: cmp.Or(string(s.Seal), "unknown"), Reason: string(s.Reason), Detail: s.Detail, Remedy: s.Remedy, Since: s.Since}
+	a.State, a.Lanes, a.RPO = api.Summarize(apiLanes(s.Lanes))
+	if r.link != nil {
+		claim, _ := r.link.view.Claim()
+		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
+		a.Problems = problems(r.link.syncer.Topics(), time.Now())
+	}
+	switch {
+	case s.Reason != model.ReasonNone:
+		a.State = heldState(s.Reason)
+	case len(a.Problems) > 0 && a.State == api.LinkStateCopying:
+		a.State = api.LinkStateDegraded
+	}
+	return a
+}
+
+const stoppedRemedy = "mend the cause, then send the process SIGHUP or change its configuration file: the link starts again"
+
+// failed reports whether the link stopped by itself.
+func (r *running) failed() bool { return r.over() && r.err != nil }
+
+// status returns the link's figures. The lanes of a link that stopped by itself copy nothing, whatever they did last.
+func (r *running) status() (s replicator.LinkStatus) {
+	s.Link = r.cfg.Name
+	if r.link != nil {
+		s = r.link.manager.Status()
+	}
+	if !r.failed() {
+		return s
+	}
+	s.Reason, s.Detail, s.Since, s.Remedy = stopReason(r.err), r.err.Error(), r.at.UTC(), stoppedRemedy
+	for i := range s.Lanes {
+		if l := &s.Lanes[i]; l.State != model.StateStopped && l.State != model.StateClosed {
+			l.State, l.Reason, l.Detail, l.Since, l.Remedy = model.StateStopped, s.Reason, s.Detail, s.Since, s.Remedy
+		}
+	}
+	return s
+}
+
+// stopReason is the word for why a link stopped as a whole.
+func stopReason(err error) model.Reason {
+	var owned *replicator.OwnedError
+	switch {
+	case errors.As(err, &owned):
+		return model.ReasonSuperseded
+	case errors.Is(err, topicsync.ErrClusterChanged):
+		return model.ReasonSourceReplaced
+	}
+	if _, reason := kafka.Classify(err); reason != model.ReasonNone {
+		return reason
+	}
+	return model.ReasonRefused
+}
+
+// heldState is the state of a link that is held as a whole, whatever its lanes are doing yet.
+func heldState(r model.Reason) string {
+	switch r {
+	case model.ReasonPaused:
+		return api.LinkStatePaused
+	case model.ReasonSuperseded:
+		return api.LinkStateNotOwned
+	}
+	return api.LinkStateStopped
+}
+
+func apiPauses(ps []model.Pause) (out []api.Pause) {
+	for _, p := range ps {
+		out = append(out, api.Pause{Topic: p.Topic, By: p.By, Reason: p.Reason, At: p.At.UTC()})
+	}
+	return out
 }
 
 // waitsLong is after how long a topic that should be over its wait is shown as a problem.
@@ -68,11 +156,11 @@ func apiLanes(ss []model.LaneStatus) []api.Lane {
 }
 
 func (b *nodeBackend) Lanes(_ context.Context, name string) ([]api.Lane, error) {
-	l, err := b.link(name)
+	r, err := b.running(name)
 	if err != nil {
 		return nil, err
 	}
-	return apiLanes(l.manager.Status().Lanes), nil
+	return apiLanes(r.status().Lanes), nil
 }
 
 func (b *nodeBackend) Lane(ctx context.Context, name, topic string, partition int32) (api.LaneDetail, error) {
@@ -126,10 +214,14 @@ func apiGaps(gs []model.Gap) []api.Gap {
 // Translate brings the stored map up to the present before it answers: the running lane knows more than the state
 // topic, which is up to a second old.
 func (b *nodeBackend) Translate(ctx context.Context, name string, req api.TranslateRequest) ([]api.Offset, error) {
-	l, err := b.link(name)
+	r, err := b.running(name)
 	if err != nil {
 		return nil, err
 	}
+	if r.over() {
+		return nil, stoppedError(r)
+	}
+	l := r.link
 	l.manager.Flush(ctx)
 	if err := l.view.Barrier(ctx); err != nil {
 		return nil, err
@@ -140,18 +232,57 @@ func (b *nodeBackend) Translate(ctx context.Context, name string, req api.Transl
 	})
 }
 
+// Order implements api.Carer.
+func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]model.OrderStep, error) {
+	r, err := b.running(name)
+	if err != nil {
+		return nil, err
+	}
+	if r.over() {
+		return nil, stoppedError(r)
+	}
+	steps, err := r.link.manager.Order(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return nil, err // the time was over, or nobody waits for the answer
+	}
+	if err != nil {
+		return nil, api.Refused("nothing was done; lockstep status shows links and lanes", "%v", err)
+	}
+	return steps, nil
+}
+
 func (b *nodeBackend) Ready(context.Context) error {
 	var waiting []error
-	for _, l := range b.n.links {
-		if !l.ready.Load() {
-			why := "its state and topics are being read"
-			if w := l.waits.Load(); w != nil {
-				why = *w
-			}
-			waiting = append(waiting, fmt.Errorf("link %s is not open yet: %s", l.cfg.Name, why))
+	for _, r := range b.n.links.now() {
+		if err := r.ready(); err != nil {
+			waiting = append(waiting, err)
 		}
 	}
 	return errors.Join(waiting...)
+}
+
+// ready returns what keeps the link from its work, nil once its first pass is done.
+func (r *running) ready() error {
+	switch {
+	case r.failed():
+		return fmt.Errorf("link %s is stopped: %w", r.cfg.Name, r.err)
+	case r.link.ready.Load():
+		return nil
+	}
+	why := "its state and topics are being read"
+	if w := r.link.waits.Load(); w != nil {
+		why = *w
+	}
+	if s := r.link.manager.Status(); s.Reason != model.ReasonNone {
+		why = s.Detail
+	}
+	return fmt.Errorf("link %s is not open yet: %s", r.cfg.Name, why)
+}
+
+// stoppedError answers what only a link at work can do.
+func stoppedError(r *running) error {
+	return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeNotReady, Message: fmt.Sprintf("link %q is stopped: %v", r.cfg.Name, r.err),
+		Hint: "lockstep status tells more"}
 }
 
 // translateAll answers each position of a request from the lanes' states.

@@ -11,8 +11,8 @@ import (
 )
 
 func (a *app) lanesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "lanes", Short: "List lanes, or show one"}
-	c.AddCommand(a.lanesListCommand(), a.lanesShowCommand())
+	c := &cobra.Command{Use: "lanes", Short: "List lanes, show one, and take care of those that stopped"}
+	c.AddCommand(a.lanesListCommand(), a.lanesShowCommand(), a.lanesRetryCommand(), a.lanesSkipCommand(), a.lanesRebuildCommand())
 	return c
 }
 
@@ -48,9 +48,10 @@ func (a *app) lanesListCommand() *cobra.Command {
 
 func (a *app) lanesShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show LINK:TOPIC/PARTITION",
-		Short: "Show all of one lane",
-		Args:  cobra.ExactArgs(1),
+		Use:               "show LINK:TOPIC/PARTITION",
+		Short:             "Show all of one lane",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeLanes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkOutput("table", "json"); err != nil {
 				return err

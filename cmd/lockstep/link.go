@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,9 +23,10 @@ import (
 
 // link is one configured link of a running node.
 type link struct {
-	cfg      config.Link
+	cfg      config.Link // as it began; what may change while it runs is kept by who uses it
 	log      *slog.Logger
 	src, dst *kafka.Cluster
+	clients  *clients
 	state    *statelog.Log
 	view     *offsetsync.View
 	manager  *replicator.Manager
@@ -34,24 +36,53 @@ type link struct {
 	waits    atomic.Pointer[string] // why it is not, as far as that is known
 }
 
-func (n *node) newLink(cfg config.Link) (*link, error) {
-	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), src: n.clusters[cfg.Source], dst: n.clusters[cfg.Target]}
-	l.state = statelog.New(l.dst, cfg.Name, statelog.Options{Logger: n.log})
-	l.view = offsetsync.NewView(l.state)
-	start, err := startOf(cfg.Start)
+// newLink prepares a link of a configuration. It asks no broker.
+func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *link, err error) {
+	l := &link{cfg: cfg, log: n.log.With("link", cfg.Name), clients: n.clients}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.src, err = n.clients.take(all.Clusters[cfg.Source]); err != nil {
+		return nil, err
+	}
+	if l.dst, err = n.clients.take(all.Clusters[cfg.Target]); err != nil {
+		return nil, err
+	}
+	tuning, err := tuningOf(cfg)
 	if err != nil {
 		return nil, err
 	}
+	l.state = statelog.New(l.dst, cfg.Name, statelog.Options{Logger: n.log})
+	l.view = offsetsync.NewView(l.state)
 	l.manager, err = replicator.New(replicator.Options{
 		Link: cfg.Name, Source: l.src, Target: l.dst, Log: l.state, View: l.view, Owner: n.home.ID, Process: n.process,
-		Budget: n.budget, Metrics: n.metrics, Start: start, ReadUncommitted: cfg.Isolation == "read_uncommitted",
-		Limits: l.limits, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond, Rack: l.src.Rack(), Logger: n.log,
+		Budget: n.budget, Metrics: n.metrics, ReadUncommitted: cfg.Isolation == "read_uncommitted",
+		Limits: l.limits, Remake: l.remake, Tuning: tuning, Rack: l.src.Rack(), Logger: n.log,
+		TakeOver: how.takeOver, Wait: how.wait,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: n.cfg.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
+	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
 	return l, nil
+}
+
+// retune takes over settings that change while lanes copy.
+func (l *link) retune(cfg config.Link, all []config.Link) error {
+	tuning, err := tuningOf(cfg)
+	if err != nil {
+		return err
+	}
+	l.manager.Tune(tuning)
+	l.syncer.SetLink(cfg, all)
+	return nil
+}
+
+func tuningOf(cfg config.Link) (replicator.Tuning, error) {
+	start, err := startOf(cfg.Start)
+	return replicator.Tuning{Start: start, PauseOnGap: cfg.OnGap == "pause", BytesPerSecond: cfg.Limits.BytesPerSecond}, err
 }
 
 func startOf(s string) (replicator.Start, error) {
@@ -68,7 +99,14 @@ func startOf(s string) (replicator.Start, error) {
 	return replicator.Start{At: at}, nil
 }
 
-func (l *link) close() { l.state.Close() }
+// close frees what the link holds, also one that was made in part only.
+func (l *link) close() {
+	if l.state != nil {
+		l.state.Close()
+	}
+	l.clients.give(l.src)
+	l.clients.give(l.dst)
+}
 
 // run reads the state, takes the link and copies until ctx ends.
 func (l *link) run(ctx, hard context.Context, once bool) error {
@@ -170,11 +208,23 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		}
 		if once {
 			defer stop()
-			return l.copyOnce(until)
+			return l.copyOnceFrom(until)
 		}
-		return l.keepTopics(until)
+		err := l.keepTopics(until)
+		if err != nil {
+			stop() // copying without anybody who watches the topics would look well, whatever became of them
+		}
+		return clusterChanged(err)
 	})
 	return g.Wait()
+}
+
+// clusterChanged gives the end of a link whose clusters are not those that it began with its exit code.
+func clusterChanged(err error) error {
+	if errors.Is(err, topicsync.ErrClusterChanged) {
+		return refused(fmt.Errorf("%w; the next start looks at both sides anew", err))
+	}
+	return err
 }
 
 // ownership gives a refusal to run its exit code.
@@ -194,14 +244,6 @@ func refusedState(err error) error {
 	return err
 }
 
-func (l *link) keepTopics(ctx context.Context) error {
-	if err := l.syncer.Once(ctx); err != nil && ctx.Err() == nil {
-		l.log.Warn("not every topic is ready", "error", err)
-	}
-	l.ready.Store(true)
-	return l.syncer.Run(ctx)
-}
-
 // check makes sure that both sides answer and are two clusters.
 func (l *link) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -218,14 +260,24 @@ func (l *link) check(ctx context.Context) error {
 		return refused(fmt.Errorf("clusters %s and %s are one and the same cluster (%s): check their brokers, and what the brokers advertise",
 			l.cfg.Source, l.cfg.Target, src))
 	}
-	return nil
+	return errors.Join(supports(ctx, l.src, kafka.SourceNeeds()), supports(ctx, l.dst, kafka.TargetNeeds()))
+}
+
+// supports refuses a cluster with a broker that is too old, before anything of it is used.
+func supports(ctx context.Context, c *kafka.Cluster, needs []kafka.Need) error {
+	err := c.Supports(ctx, needs)
+	var old *kafka.UnsupportedBrokerError
+	if errors.As(err, &old) {
+		return refused(err)
+	}
+	return err
 }
 
 // Offer implements topicsync.Lanes.
 func (l *link) Offer(_ context.Context, _ string, ready []topicsync.Ready) error {
 	as := make([]replicator.Assignment, len(ready))
 	for i, r := range ready {
-		as[i] = replicator.Assignment{Lane: r.Lane, Identity: r.Identity, Limits: r.Limits.Batch(), Born: r.BornAfterStart || l.young}
+		as[i] = replicator.Assignment{Lane: r.Lane, Identity: r.Identity, Limits: r.Limits.Batch(), Born: r.BornAfterStart || l.young && !r.Chosen}
 	}
 	l.manager.Offer(as)
 	return nil
@@ -236,11 +288,30 @@ func (l *link) Gone(_ context.Context, lanes []model.Lane, why model.Reason) {
 	l.manager.Gone(lanes, why)
 }
 
+// leaveTime bounds how long lanes may take to end.
+const leaveTime = 20 * time.Second
+
+// Leave implements topicsync.Lanes.
+func (l *link) Leave(ctx context.Context, topics []string) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	var lanes []model.Lane
+	for _, s := range l.manager.Status().Lanes {
+		if slices.Contains(topics, s.Topic) && s.State != model.StateClosed {
+			lanes = append(lanes, s.Lane)
+		}
+	}
+	l.manager.Release(ctx, lanes, model.StateClosed, model.ReasonNone)
+}
+
 // limits reads what a target topic accepts now.
 func (l *link) limits(ctx context.Context, topic string) (batch.Limits, error) {
 	limits, errs := topicsync.ReadLimits(ctx, l.dst, []string{topic})
 	return limits[topic].Batch(), errs[topic]
 }
+
+// remake has a target topic made again for an operator's order.
+func (l *link) remake(topic string) { l.syncer.Remake(topic) }
 
 // known tells topicsync which topics a lane joined before.
 func (l *link) known(id model.Lane) (model.Identity, bool) {

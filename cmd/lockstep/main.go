@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/api"
 	"lockstep/config"
 )
 
@@ -45,26 +46,36 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
+	a := &app{stdin: os.Stdin, interactive: isTerminal(os.Stdin), stdout: stdout, stderr: stderr}
+	return a.run(args)
+}
+
+func (a *app) run(args []string) int {
 	// The first signal asks for a clean end. After it the default action comes back, so the command line's own
 	// handling of a second one (see run.go) is set up by the service only.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := newRoot(stdout, stderr)
+	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(stderr, "lockstep:", err)
+	fmt.Fprintln(a.stderr, "lockstep:", err)
 	return exitCode(err)
 }
 
 func exitCode(err error) int {
 	var e *exitError
 	var bad *config.Errors
+	var answer *api.Error
 	switch {
 	case errors.As(err, &e):
 		return e.code
+	case errors.As(err, &answer) && answer.Code == api.CodeRefused:
+		return exitRefused
+	case errors.As(err, &answer) && answer.Code == api.CodeTimeout:
+		return exitTimeout
 	case errors.As(err, &bad):
 		return exitUsage
 	case errors.Is(err, context.DeadlineExceeded):
@@ -75,14 +86,15 @@ func exitCode(err error) int {
 
 // app is what all commands share.
 type app struct {
+	stdin          io.Reader
+	interactive    bool // somebody sits at stdin
 	stdout, stderr io.Writer
 	configFile     string
 	server         string
 	output         string
 }
 
-func newRoot(stdout, stderr io.Writer) *cobra.Command {
-	a := &app{stdout: stdout, stderr: stderr}
+func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "lockstep",
 		Short:         "Keep one Kafka cluster as an exact, provable standby of another",
@@ -90,15 +102,15 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	f := root.PersistentFlags()
 	f.StringVarP(&a.configFile, "config", "c", "", "configuration file (default lockstep.yaml, if there is one)")
 	f.StringVar(&a.server, "server", "", "address of a running service, http://host:port (default: api.listen of the configuration)")
 	f.StringVarP(&a.output, "output", "o", "table", "table, json or csv")
 	root.AddCommand(
-		a.runCommand(), a.validateCommand(), a.statusCommand(), a.lagCommand(), a.gapsCommand(), a.lanesCommand(),
+		a.runCommand(), a.validateCommand(), a.statusCommand(), a.lagCommand(), a.gapsCommand(), a.linksCommand(), a.lanesCommand(), a.topicsCommand(),
 		a.translateCommand(), a.configCommand(), a.versionCommand(), a.demoCommand(),
 	)
 	for _, c := range allCommands(root) {
@@ -128,6 +140,15 @@ const defaultConfigFile = "lockstep.yaml"
 
 // load reads the configuration that the command line names.
 func (a *app) load(cmd *cobra.Command) (*config.Config, error) {
+	source, err := a.source(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return config.Load(source)
+}
+
+// source returns where the configuration comes from.
+func (a *app) source(cmd *cobra.Command) (config.Source, error) {
 	file := a.configFile
 	if file == "" {
 		if _, err := os.Stat(defaultConfigFile); err == nil {
@@ -135,9 +156,9 @@ func (a *app) load(cmd *cobra.Command) (*config.Config, error) {
 		}
 	}
 	if file == "" && !hasEnvConfig() {
-		return nil, usage(fmt.Errorf("no configuration: name a file with -c, or create %s (lockstep config reference shows every key)", defaultConfigFile))
+		return config.Source{}, usage(fmt.Errorf("no configuration: name a file with -c, or create %s (lockstep config reference shows every key)", defaultConfigFile))
 	}
-	return config.Load(config.Source{File: file, Env: os.Environ(), Flags: cmd.Flags()})
+	return config.Source{File: file, Env: os.Environ(), Flags: cmd.Flags()}, nil
 }
 
 func hasEnvConfig() bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/api"
+	"lockstep/internal/model"
 )
 
 // TestMain lets this test binary be the lockstep program too: the demonstration starts its own executable as a service.
@@ -61,6 +62,20 @@ func TestExitCodes(t *testing.T) {
 		"translate without offset": {[]string{"translate", "--link", "dr", "--topic", "t"}, exitUsage, "--offset"},
 		"translate two ways":       {[]string{"translate", "--link", "dr", "--topic", "t", "--stdin"}, exitUsage, "exclude each other"},
 		"lane misspelt":            {[]string{"lanes", "show", "dr.orders.3"}, exitUsage, "LINK:TOPIC/PARTITION"},
+		"lane to retry misspelt":   {[]string{"lanes", "retry", "dr.orders.3", "--yes"}, exitUsage, "LINK:TOPIC/PARTITION"},
+		"retry of nothing":         {[]string{"lanes", "retry", "--yes"}, exitUsage, "--all"},
+		"retry all of no link":     {[]string{"lanes", "retry", "--all", "--yes"}, exitUsage, "--link"},
+		"retry some and all":       {[]string{"lanes", "retry", "dr:orders/3", "--link", "dr", "--all", "--yes"}, exitUsage, "not both"},
+		"retry of a link":          {[]string{"lanes", "rebuild", "--link", "dr", "--yes"}, exitUsage, "--all"},
+		"skip to nowhere":          {[]string{"lanes", "skip", "dr:orders/3", "--yes"}, exitUsage, "--to"},
+		"skip of two":              {[]string{"lanes", "skip", "dr:orders/3", "dr:orders/4", "--to", "1"}, exitUsage, "arg"},
+		"topic misspelt":           {[]string{"topics", "accept", "orders", "--yes"}, exitUsage, "LINK:TOPIC"},
+		"adopt from the middle":    {[]string{"topics", "adopt", "dr:orders", "--from", "middle"}, exitUsage, "earliest or latest"},
+		"change as CSV":            {[]string{"links", "pause", "dr", "-o", "csv"}, exitUsage, "table, json"},
+		"change without time":      {[]string{"links", "pause", "dr", "--yes", "--timeout", "0s"}, exitUsage, "--timeout"},
+		"remove without target":    {[]string{"links", "remove", "dr", "--yes"}, exitUsage, "--target"},
+		"nobody to ask":            {[]string{"links", "pause", "dr", "--server", "http://127.0.0.1:1"}, exitUsage, "--yes"},
+		"nobody takes the order":   {[]string{"links", "pause", "dr", "--yes", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
 		"nobody listens":           {[]string{"status", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
 		"version":                  {[]string{"version"}, exitOK, ""},
 	} {
@@ -143,12 +158,16 @@ func (cannedBackend) Translate(_ context.Context, link string, req api.Translate
 	return out, nil
 }
 
+func (cannedBackend) Order(context.Context, string, model.Order) ([]model.OrderStep, error) {
+	return nil, api.Refused("use another backend", "no orders here")
+}
+
 func (cannedBackend) Ready(context.Context) error { return nil }
 
 func TestTables_FitATerminalAndNameWhatToDo(t *testing.T) {
 	t.Parallel()
 	url := service(t)
-	for _, args := range [][]string{{"status"}, {"lag"}, {"gaps"}, {"lanes", "list"}} {
+	for _, args := range [][]string{{"status"}, {"lag"}, {"gaps"}, {"lanes", "list"}, {"links", "list"}, {"links", "show", "dr"}} {
 		out, errs, code := lockstep(t, append(args, "--server", url)...)
 		if code != exitOK {
 			t.Fatalf("%v: exit code %d: %s", args, code, errs)
@@ -173,7 +192,7 @@ func TestTables_FitATerminalAndNameWhatToDo(t *testing.T) {
 func TestJSON_CarriesItsSchema(t *testing.T) {
 	t.Parallel()
 	url := service(t)
-	for _, args := range [][]string{{"status"}, {"lag"}, {"gaps"}, {"lanes", "list"}, {"version"},
+	for _, args := range [][]string{{"status"}, {"lag"}, {"gaps"}, {"lanes", "list"}, {"links", "list"}, {"links", "show", "dr"}, {"version"},
 		{"translate", "--link", "dr", "--topic", "orders", "--partition", "0", "--offset", "12345"}} {
 		out, errs, code := lockstep(t, append(args, "-o", "json", "--server", url)...)
 		var v struct{ Schema int }
@@ -216,5 +235,32 @@ func TestMeter_RateAndTimeLeft(t *testing.T) {
 	}
 	if line := m.line(totals{lanes: 4, records: 100_000}, t0.Add(time.Minute)); line != "" {
 		t.Errorf("caught up, and still shows %q", line)
+	}
+}
+
+func TestStatus_TellsAConfigurationThatIsNotInForce(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		config *api.ConfigStatus
+		want   string
+	}{
+		"no service of ours": {nil, ""},
+		"in force":           {&api.ConfigStatus{Hash: "9f86"}, ""},
+		"one fault": {&api.ConfigStatus{Failed: &api.ConfigFailure{At: at, Faults: []string{"f.yaml:3: x: unknown key"}}},
+			"\nthe changed configuration is not in force, since 2026-11-30 12:00:00Z: f.yaml:3: x: unknown key\n"},
+		"three faults": {&api.ConfigStatus{Failed: &api.ConfigFailure{At: at, Faults: []string{"one", "two", "three"}}},
+			"\nthe changed configuration is not in force, since 2026-11-30 12:00:00Z: one (and 2 more; the log and -o json have all)\n"},
+		"waits": {&api.ConfigStatus{Pending: []api.ConfigChange{{Key: "node.id"}, {Key: "log.format"}}},
+			"\nin force after the next start: node.id, log.format\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			(&app{stdout: &out}).configTroubles(c.config)
+			if out.String() != c.want {
+				t.Errorf("said %q, want %q", out.String(), c.want)
+			}
+		})
 	}
 }

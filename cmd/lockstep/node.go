@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,25 +17,27 @@ import (
 	"lockstep/api"
 	"lockstep/cluster"
 	"lockstep/config"
-	"lockstep/internal/kafka"
 	"lockstep/replicator"
 )
 
 // node is one running process: its clients, its links and its listeners.
 type node struct {
-	cfg      *config.Config
+	cfg      *config.Config // as it started; the reloader knows what is in force
 	log      *slog.Logger
+	level    *slog.LevelVar
 	home     *cluster.Home
-	clusters map[string]*kafka.Cluster
-	links    []*link
+	clients  *clients
+	links    *links
+	reload   *reloader
 	registry *prometheus.Registry
 	budget   *replicator.Budget
 	metrics  *replicator.Metrics
 	process  string
 }
 
-// newNode takes the data directory and prepares clients. It asks no broker.
-func newNode(cfg *config.Config, log *slog.Logger) (*node, error) {
+// newNode takes the data directory. It asks no broker.
+func newNode(set *settings, log *slog.Logger, level *slog.LevelVar) (*node, error) {
+	cfg := set.first
 	home, err := cluster.Open(cfg.Node.DataDir)
 	if err != nil {
 		if errors.Is(err, cluster.ErrInUse) {
@@ -42,34 +45,14 @@ func newNode(cfg *config.Config, log *slog.Logger) (*node, error) {
 		}
 		return nil, err
 	}
-	n := &node{cfg: cfg, log: log, home: home, registry: prometheus.NewRegistry(), process: uuid.NewString()[:8],
-		budget: replicator.NewBudget(cfg.Limits.BufferBytes)}
+	n := &node{cfg: cfg, log: log, level: level, home: home, registry: prometheus.NewRegistry(), process: uuid.NewString()[:8],
+		clients: newClients(log), budget: replicator.NewBudget(cfg.Limits.BufferBytes)}
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(), n.bufferGauge())
 	n.metrics = replicator.NewMetrics(n.registry)
-	if n.clusters, err = dialAll(cfg, log); err != nil {
-		return nil, errors.Join(err, home.Close())
-	}
+	n.links = newLinks(n)
+	n.registry.MustRegister(replicator.NewCollector(cfg.Metrics.PerLane, n.links.status))
+	n.reload = newReloader(set, n.apply, n.registry, log)
 	return n, nil
-}
-
-// dialAll prepares the clients of all clusters.
-func dialAll(cfg *config.Config, log *slog.Logger) (map[string]*kafka.Cluster, error) {
-	out := make(map[string]*kafka.Cluster)
-	for name, c := range cfg.Clusters {
-		k, err := kafka.Dial(c, kafka.Options{Logger: log})
-		if err != nil {
-			closeAll(out)
-			return nil, fmt.Errorf("cluster %s: %w", name, err)
-		}
-		out[name] = k
-	}
-	return out, nil
-}
-
-func closeAll(clusters map[string]*kafka.Cluster) {
-	for _, c := range clusters {
-		c.Close()
-	}
 }
 
 func buildInfo() prometheus.Collector {
@@ -85,32 +68,34 @@ func (n *node) bufferGauge() prometheus.Collector {
 }
 
 func (n *node) close() error {
-	for _, l := range n.links {
-		l.close()
-	}
-	closeAll(n.clusters)
+	n.links.close()
 	return n.home.Close()
 }
 
-// start opens the listeners and every link: state topics are checked and read to their ends. Nothing is copied yet.
-func (n *node) start(ctx context.Context) (listeners, error) {
+// start opens the listeners and prepares every link. Nothing is copied yet.
+func (n *node) start(ctx context.Context, how runMode) (listeners, error) {
 	ls, err := n.listen(ctx)
 	if err != nil {
 		return ls, err
 	}
-	for _, cfg := range n.cfg.Links {
-		l, err := n.newLink(cfg)
-		if err != nil {
-			return ls, errors.Join(err, ls.close())
-		}
-		n.links = append(n.links, l)
+	if err := n.links.make(n.cfg, how); err != nil {
+		return ls, errors.Join(err, ls.close())
 	}
-	managers := make([]*replicator.Manager, len(n.links))
-	for i, l := range n.links {
-		managers[i] = l.manager
-	}
-	n.registry.MustRegister(replicator.NewCollector(n.cfg.Metrics.PerLane, managers...))
 	return ls, nil
+}
+
+// apply puts a changed configuration in force; it returns when every link has taken it over, or ctx has ended.
+func (n *node) apply(ctx context.Context, next *config.Config, what []config.Change) error {
+	n.level.Set(levelOf(next.Log))
+	n.budget.SetLimit(next.Limits.BufferBytes)
+	c := &renewal{cfg: next, what: what, done: make(chan struct{})}
+	select {
+	case n.links.changes <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-c.done
+	return nil
 }
 
 // listeners are the open ports of a node.
@@ -139,9 +124,10 @@ func (l listeners) close() error {
 	return err
 }
 
-// run serves and copies until ctx ends, or with once until everything present now has been copied. hard ends at once.
-func (n *node) run(ctx, hard context.Context, once bool, show *progress) error {
-	ls, err := n.start(ctx)
+// run serves and copies until ctx ends, or with how.once until everything present now has been copied. hard ends at once. What
+// comes from asked has the configuration read again; with how.once nothing has.
+func (n *node) run(ctx, hard context.Context, asked <-chan os.Signal, how runMode, show *progress) error {
+	ls, err := n.start(ctx, how)
 	if err != nil {
 		return err
 	}
@@ -158,14 +144,18 @@ func (n *node) run(ctx, hard context.Context, once bool, show *progress) error {
 		})
 	}
 	n.log.Info("listening", "api", ls.api.Addr().String())
-	copying, copyCtx := errgroup.WithContext(copyCtx)
-	for _, l := range n.links {
-		copying.Go(func() error { return l.run(copyCtx, hard, once) })
-	}
 	showing := show.start(copyCtx, n)
-	err = copying.Wait()
+	reloading := make(chan struct{})
+	go func() {
+		defer close(reloading)
+		if !how.once {
+			n.reload.run(copyCtx, asked)
+		}
+	}()
+	err = n.links.run(copyCtx, hard, how)
 	stopCopying()
 	<-showing
+	<-reloading
 	stopServing()
 	return errors.Join(err, serving.Wait())
 }

@@ -207,4 +207,9 @@ func (o *offline) Translate(ctx context.Context, name string, req api.TranslateR
 	})
 }
 
+// Order is refused: only the service that owns a link may act on it.
+func (o *offline) Order(context.Context, string, model.Order) ([]model.OrderStep, error) {
+	return nil, api.Refused("start lockstep run, or name the running one with --server", "no service runs here")
+}
+
 func (o *offline) Ready(context.Context) error { return nil }

@@ -62,12 +62,21 @@ func lower(head []string) []string {
 }
 
 func (t *table) write(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	var aligned strings.Builder
+	tw := tabwriter.NewWriter(&aligned, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, strings.Join(t.head, "\t"))
 	for _, r := range t.rows {
 		fmt.Fprintln(tw, strings.Join(r, "\t"))
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(aligned.String()) { // empty cells at the end of a row leave no blanks
+		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // offset prints an offset, "-" when it is not known.

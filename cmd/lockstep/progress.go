@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"golang.org/x/term"
 
 	"lockstep/internal/model"
 )
@@ -20,8 +17,7 @@ type progress struct {
 }
 
 func newProgress(w io.Writer) *progress {
-	f, ok := w.(*os.File)
-	return &progress{w: w, live: ok && term.IsTerminal(int(f.Fd()))}
+	return &progress{w: w, live: isTerminal(w)}
 }
 
 // logWriter is where the log goes: beside a progress line each log line first wipes that one out.
@@ -79,8 +75,8 @@ type totals struct {
 }
 
 func (n *node) totals() (t totals) {
-	for _, l := range n.links {
-		for _, s := range l.manager.Status().Lanes {
+	for _, l := range n.links.status() {
+		for _, s := range l.Lanes {
 			t.lanes++
 			if s.State == model.StateStopped {
 				t.stopped++

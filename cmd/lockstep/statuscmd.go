@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,15 +76,37 @@ func (a *app) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			links, err := svc.Links(cmd.Context())
+			status, err := svc.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := a.print(api.Status{Schema: api.Schema, Links: links}, statusTable(links)); err != nil || a.output != "table" {
+			if err := a.print(status, statusTable(status.Links)); err != nil || a.output != "table" {
 				return err
 			}
-			return a.troubles(cmd.Context(), svc, links)
+			a.configTroubles(status.Config)
+			return a.troubles(cmd.Context(), svc, status.Links)
 		},
+	}
+}
+
+// configTroubles prints one line for a configuration that is not the file's.
+func (a *app) configTroubles(c *api.ConfigStatus) {
+	if c == nil {
+		return
+	}
+	if f := c.Failed; f != nil {
+		more := ""
+		if n := len(f.Faults) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more; the log and -o json have all)", n)
+		}
+		fmt.Fprintf(a.stdout, "\nthe changed configuration is not in force, since %s: %s%s\n", f.At.Format("2006-01-02 15:04:05Z"), f.Faults[0], more)
+	}
+	if len(c.Pending) > 0 {
+		keys := make([]string, len(c.Pending))
+		for i, p := range c.Pending {
+			keys[i] = p.Key
+		}
+		fmt.Fprintf(a.stdout, "\nin force after the next start: %s\n", strings.Join(keys, ", "))
 	}
 }
 
@@ -108,27 +131,74 @@ func lanesText(c api.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-// troubles prints each lane that needs somebody, with what to do.
+// shownPerReason is how many lanes that stopped for the same reason are shown one by one: what stopped 2,000 lanes is
+// told three times, not 2,000 times.
+const shownPerReason = 3
+
+// troubles prints what needs somebody, with what to do: links, topics without lanes, lanes.
 func (a *app) troubles(ctx context.Context, b api.Backend, links []api.Link) error {
 	for _, link := range links {
-		for _, p := range link.Problems {
-			fmt.Fprintf(a.stdout, "\n%s: topic %s is not copied: %s\n  %s\n", link.Name, p.Topic, p.State, p.Detail)
-			if p.Remedy != "" {
-				fmt.Fprintf(a.stdout, "  what to do: %s\n", p.Remedy)
-			}
-		}
+		a.linkTroubles(link)
 		lanes, err := b.Lanes(ctx, link.Name)
 		if err != nil {
 			return err
 		}
-		for _, l := range lanes {
-			if l.Reason != "" {
-				fmt.Fprintf(a.stdout, "\n%s:%s/%d %s: %s, since %s\n  %s\n  what to do: %s\n",
-					l.Link, l.Topic, l.Partition, l.State, l.Reason, l.Since.Format("2006-01-02 15:04:05Z"), l.Detail, l.Remedy)
-			}
-		}
+		a.laneTroubles(link, lanes)
 	}
 	return nil
+}
+
+func (a *app) linkTroubles(link api.Link) {
+	if link.Reason != "" {
+		fmt.Fprintf(a.stdout, "\n%s %s: %s%s\n  %s\n", link.Name, link.State, link.Reason, sinceText(link.Since), link.Detail)
+		a.remedy(link.Remedy)
+	}
+	for _, p := range link.Problems {
+		fmt.Fprintf(a.stdout, "\n%s: topic %s is not copied: %s\n  %s\n", link.Name, p.Topic, p.State, p.Detail)
+		a.remedy(p.Remedy)
+	}
+}
+
+// laneTroubles leaves out lanes that stand still for the link's own reason.
+func (a *app) laneTroubles(link api.Link, lanes []api.Lane) {
+	var order []string
+	byReason := make(map[string][]api.Lane)
+	for _, l := range lanes {
+		if l.Reason == "" || l.Reason == link.Reason {
+			continue
+		}
+		if len(byReason[l.Reason]) == 0 {
+			order = append(order, l.Reason)
+		}
+		byReason[l.Reason] = append(byReason[l.Reason], l)
+	}
+	for _, reason := range order {
+		same := byReason[reason]
+		shown := same
+		if len(same) > shownPerReason+1 { // one more line tells no less than "and 1 more"
+			shown = same[:shownPerReason]
+		}
+		for _, l := range shown {
+			fmt.Fprintf(a.stdout, "\n%s:%s/%d %s: %s%s\n  %s\n", l.Link, l.Topic, l.Partition, l.State, l.Reason, sinceText(l.Since), l.Detail)
+			a.remedy(l.Remedy)
+		}
+		if n := len(same) - len(shown); n > 0 {
+			fmt.Fprintf(a.stdout, "\n%s: %s more lanes: %s\n  lockstep lanes list --link %s --state %s\n", link.Name, grouped(int64(n)), reason, link.Name, reason)
+		}
+	}
+}
+
+func (a *app) remedy(text string) {
+	if text != "" {
+		fmt.Fprintf(a.stdout, "  what to do: %s\n", text)
+	}
+}
+
+func sinceText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ", since " + t.Format("2006-01-02 15:04:05Z")
 }
 
 func (a *app) lagCommand() *cobra.Command {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,7 @@ func (a *app) translateCommand() *cobra.Command {
 			positions := []api.Position{p}
 			if stdin {
 				var err error
-				if positions, err = readPositions(os.Stdin); err != nil {
+				if positions, err = readPositions(a.stdin); err != nil {
 					return usage(err)
 				}
 			}

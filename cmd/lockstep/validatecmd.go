@@ -30,9 +30,13 @@ const (
 )
 
 func (a *app) validateCommand() *cobra.Command {
+	var tries bool
 	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the configuration, and what it needs of both clusters; changes nothing",
+		Long: "Check the configuration, and what it needs of both clusters; changes nothing.\n\nWith --probe it also makes a scratch topic on each " +
+			"target, tries there how the brokers treat sequences, epochs, markers and deletions, says which of lockstep's promises hold, and " +
+			"deletes the topic again. Its name begins with lockstep.probe.; so do the transactional ids that it uses. Exit code 3: a promise does not hold.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkOutput("table", "json", "csv"); err != nil {
 				return err
@@ -41,31 +45,61 @@ func (a *app) validateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if tries && a.output == "csv" {
+				return usage(errors.New("--probe prints table, json"))
+			}
 			found, err := validate(cmd.Context(), cfg, newLogger(a.stderr, config.Log{Level: "error"}))
 			if err != nil {
 				return err
 			}
+			if tries {
+				return a.validateAndProbe(cmd.Context(), cfg, found)
+			}
 			return a.printFindings(found)
 		},
 	}
+	c.Flags().BoolVar(&tries, "probe", false, "try on a scratch topic of each target what its brokers do; it is deleted again")
 	config.AddFlags(c.Flags())
 	return c
 }
 
 func (a *app) printFindings(found []finding) error {
+	if err := a.print(map[string]any{"schema": 1, "checks": found}, findingTable(found)); err != nil {
+		return err
+	}
+	return failedChecks(found)
+}
+
+// validateAndProbe probes whatever the checks found: what they miss, the brokers tell.
+func (a *app) validateAndProbe(ctx context.Context, cfg *config.Config, found []finding) error {
+	reports, probing := a.probeTargets(ctx, cfg)
+	err := a.print(map[string]any{"schema": 1, "checks": found, "probes": reports}, findingTable(found))
+	if err == nil && a.output == "table" {
+		err = a.printProbes(reports)
+	}
+	if err = errors.Join(err, failedChecks(found), probing); err != nil {
+		return err
+	}
+	return brokenPromises(reports)
+}
+
+func findingTable(found []finding) *table {
 	t := &table{head: []string{"CHECK", "RESULT", "DETAIL"}}
-	failed := 0
 	for _, f := range found {
 		t.add(f.What, f.Result, f.Detail)
 		if f.Remedy != "" {
 			t.add("", "what to do", f.Remedy)
 		}
+	}
+	return t
+}
+
+func failedChecks(found []finding) error {
+	failed := 0
+	for _, f := range found {
 		if f.Result == resultFailed {
 			failed++
 		}
-	}
-	if err := a.print(map[string]any{"schema": 1, "checks": found}, t); err != nil {
-		return err
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d checks failed", failed, len(found))
@@ -90,6 +124,26 @@ func validate(ctx context.Context, cfg *config.Config, log *slog.Logger) ([]find
 	}
 	v.collisions()
 	return v.found, nil
+}
+
+// dialAll prepares the clients of all clusters.
+func dialAll(cfg *config.Config, log *slog.Logger) (map[string]*kafka.Cluster, error) {
+	out := make(map[string]*kafka.Cluster)
+	for name, c := range cfg.Clusters {
+		k, err := kafka.Dial(c, kafka.Options{Logger: log})
+		if err != nil {
+			closeAll(out)
+			return nil, fmt.Errorf("cluster %s: %w", name, err)
+		}
+		out[name] = k
+	}
+	return out, nil
+}
+
+func closeAll(clusters map[string]*kafka.Cluster) {
+	for _, c := range clusters {
+		c.Close()
+	}
 }
 
 func sortedKeys[V any](m map[string]V) []string {
@@ -122,7 +176,21 @@ func (v *validator) cluster(ctx context.Context, name string) {
 		return
 	}
 	v.metas[name] = meta
+	v.versions(ctx, name)
 	v.add("cluster "+name, resultOK, fmt.Sprintf("id %s, %d brokers, %d topics visible", meta.ClusterID, len(meta.Brokers), len(meta.Topics)), "")
+}
+
+// versions adds a finding only for brokers that cannot do what is needed of them.
+func (v *validator) versions(ctx context.Context, name string) {
+	needs := kafka.SourceNeeds()
+	for _, l := range v.cfg.Links {
+		if l.Target == name {
+			needs = kafka.TargetNeeds()
+		}
+	}
+	if err := v.clusters[name].Supports(ctx, needs); err != nil {
+		v.add("cluster "+name+" versions", resultFailed, err.Error(), "upgrade the brokers of "+name)
+	}
 }
 
 func reachRemedy(reason, name string) string {

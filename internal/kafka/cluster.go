@@ -56,6 +56,7 @@ type Cluster struct {
 	auth *auth
 
 	admin, read, produce *kgo.Client
+	throttles            *throttles
 
 	mu      sync.Mutex             // guards the fields below
 	leaders map[partKey]leaderInfo // for ReadAt only; a wrong entry costs one repetition
@@ -91,7 +92,7 @@ func Dial(cfg config.Cluster, opts Options) (*Cluster, error) {
 	}
 	c := &Cluster{
 		cfg: cfg, opts: opts, log: opts.Logger.With("cluster", cfg.Name), auth: a,
-		leaders: map[partKey]leaderInfo{}, max: map[int16]int16{},
+		leaders: map[partKey]leaderInfo{}, max: map[int16]int16{}, throttles: &throttles{},
 	}
 	if err := c.dialRoles(); err != nil {
 		c.Close()
@@ -153,7 +154,7 @@ func (c *Cluster) baseOpts(role string, dials *failedDials) []kgo.Opt {
 		kgo.ConnIdleTimeout(connIdle),
 		// Below the deadline of a call, so that its error is what really failed and not the deadline.
 		kgo.RetryTimeout(c.opts.Timeout * 3 / 4),
-		kgo.WithHooks(append([]kgo.Hook{dials}, c.opts.Hooks...)...),
+		kgo.WithHooks(append([]kgo.Hook{dials, c.throttles}, c.opts.Hooks...)...),
 	}
 	if m := c.auth.mechanism(); m != nil {
 		opts = append(opts, kgo.SASL(m))

@@ -106,16 +106,30 @@ func (c *Cluster) askVersion(ctx context.Context, key int16) (lowest int16, all 
 }
 
 func (c *Cluster) brokerVersion(ctx context.Context, broker int32, key int16) (int16, error) {
+	offers, err := c.brokerOffers(ctx, broker)
+	if err != nil {
+		return 0, err
+	}
+	if o, ok := offers[key]; ok {
+		return o.max, nil
+	}
+	return 0, fmt.Errorf("%s: %w", kmsg.NameForKey(key), kerr.UnsupportedVersion)
+}
+
+// offer is which versions of a request a broker takes.
+type offer struct{ min, max int16 }
+
+// brokerOffers asks one broker which requests it takes, by their keys.
+func (c *Cluster) brokerOffers(ctx context.Context, broker int32) (map[int16]offer, error) {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "lockstep", "1"
 	resp, err := req.RequestWith(ctx, c.admin.Broker(int(broker)))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	out := make(map[int16]offer, len(resp.ApiKeys))
 	for _, k := range resp.ApiKeys {
-		if k.ApiKey == key {
-			return k.MaxVersion, nil
-		}
+		out[k.ApiKey] = offer{k.MinVersion, k.MaxVersion}
 	}
-	return 0, fmt.Errorf("%s: %w", kmsg.NameForKey(key), kerr.UnsupportedVersion)
+	return out, nil
 }

@@ -217,6 +217,9 @@ func (c *Cluster) Admin() *kgo.Client { return c.admin }
 // Kadm returns Admin's kadm client.
 func (c *Cluster) Kadm() *kadm.Client { return kadm.NewClient(c.admin) }
 
+// PID returns the process id of a node, to look at what it uses. It is another one after Restart.
+func (c *Cluster) PID(node int32) int { return c.node(node).proc.cmd.Process.Pid }
+
 // node returns the node with the id; an unknown id is a fault of the test.
 func (c *Cluster) node(id int32) *node {
 	if id < 1 || int(id) > len(c.nodes) {

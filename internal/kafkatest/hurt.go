@@ -13,6 +13,7 @@ import (
 // Kill ends a broker as a power cut does (SIGKILL); what it had not replicated may be lost.
 func (c *Cluster) Kill(t testing.TB, node int32) {
 	t.Helper()
+	c.node(node).down = true
 	if err := c.node(node).proc.kill(); err != nil {
 		t.Fatalf("kill node %d: %v", node, err)
 	}
@@ -21,6 +22,7 @@ func (c *Cluster) Kill(t testing.TB, node int32) {
 // Stop ends a broker cleanly, which moves its leaderships first.
 func (c *Cluster) Stop(t testing.TB, node int32) {
 	t.Helper()
+	c.node(node).down = true
 	if err := c.node(node).proc.stop(time.Minute); err != nil {
 		t.Fatalf("stop node %d: %v", node, err)
 	}
@@ -33,6 +35,7 @@ func (c *Cluster) Restart(t testing.TB, node int32) {
 	if !n.proc.exited() {
 		t.Fatalf("restart node %d: it still runs", node)
 	}
+	n.down = false
 	if err := n.start(c.in, c.opts.HeapMB); err != nil {
 		t.Fatalf("restart node %d: %v", node, err)
 	}

@@ -16,6 +16,7 @@ type node struct {
 	ports []port
 	proxy *Proxy // nil unless Options.Proxied
 	proc  *process
+	down  bool // a test ended it
 }
 
 func (n *node) dataDir() string { return filepath.Join(n.dir, "data") }

@@ -24,7 +24,10 @@ type Proxy struct {
 	closed bool
 
 	delay   atomic.Int64 // nanoseconds per chunk and direction
+	rate    atomic.Int64 // bytes per second, connection and direction; 0: as fast as it goes
 	swallow atomic.Bool
+	mute    atomic.Bool  // answers are swallowed
+	muted   atomic.Int64 // bytes of answers that were
 	budget  atomic.Int64 // answer bytes until the next cut; negative: no cut planned
 	hit     atomic.Int64 // cuts made by CutAfter
 }
@@ -63,6 +66,16 @@ func (p *Proxy) Cut() {
 	}
 }
 
+// CutOne closes one connection, chosen at random; it does nothing when there is none.
+func (p *Proxy) CutOne() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns { // in random order
+		c.Close()
+		return
+	}
+}
+
 // CutAfter lets n more bytes of answers through, over all connections, then closes them all in the middle of the
 // answer. Requests still reach the broker until then.
 func (p *Proxy) CutAfter(n int64) { p.budget.Store(n) }
@@ -72,6 +85,22 @@ func (p *Proxy) Cuts() int64 { return p.hit.Load() }
 
 // Delay holds each chunk of bytes back for d in either direction; 0 ends it.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
+
+// Rate lets so many bytes per second through each connection in either direction; 0 ends it.
+func (p *Proxy) Rate(bytesPerSecond int64) { p.rate.Store(bytesPerSecond) }
+
+// Mute swallows all answers while requests still reach the broker; connections are cut when it ends.
+func (p *Proxy) Mute(on bool) {
+	if on {
+		p.muted.Store(0)
+	}
+	if was := p.mute.Swap(on); was && !on {
+		p.Cut()
+	}
+}
+
+// Muted returns how many bytes of answers the newest Mute has swallowed.
+func (p *Proxy) Muted() int64 { return p.muted.Load() }
 
 // Drop makes the proxy swallow all bytes while connections stay open, as a dead network does. Bytes swallowed are
 // lost, so connections are cut when it ends.
@@ -137,10 +166,10 @@ func (p *Proxy) serve(client net.Conn) {
 	requests := make(chan struct{})
 	go func() {
 		defer close(requests)
-		p.copy(broker, client, nil)
+		p.copy(broker, client, false)
 		broker.Close() // ends the other direction
 	}()
-	p.copy(client, broker, &p.budget)
+	p.copy(client, broker, true)
 	client.Close()
 	<-requests
 }
@@ -162,18 +191,25 @@ func (p *Proxy) untrack(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// copy moves bytes from src to dst; budget, if given, is what CutAfter counts down.
-func (p *Proxy) copy(dst, src net.Conn, budget *atomic.Int64) {
+// copy moves bytes from src to dst, which are answers or requests.
+func (p *Proxy) copy(dst, src net.Conn, answers bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := src.Read(buf)
-		if err != nil || !p.wait() {
+		if err != nil || !p.wait(n) {
 			return
+		}
+		if answers && p.mute.Load() {
+			p.muted.Add(int64(n))
+			continue
 		}
 		if p.swallow.Load() {
 			continue
 		}
-		allowed, cut := spend(budget, int64(n))
+		allowed, cut := int64(n), false
+		if answers {
+			allowed, cut = spend(&p.budget, allowed)
+		}
 		if _, err := dst.Write(buf[:allowed]); err != nil {
 			return
 		}
@@ -185,9 +221,12 @@ func (p *Proxy) copy(dst, src net.Conn, budget *atomic.Int64) {
 	}
 }
 
-// wait holds a chunk back; false when the proxy was closed meanwhile.
-func (p *Proxy) wait() bool {
+// wait holds a chunk of n bytes back; false when the proxy was closed meanwhile.
+func (p *Proxy) wait(n int) bool {
 	d := time.Duration(p.delay.Load())
+	if rate := p.rate.Load(); rate > 0 {
+		d += time.Duration(n) * time.Second / time.Duration(rate)
+	}
 	if d == 0 {
 		return true
 	}
@@ -203,9 +242,6 @@ func (p *Proxy) wait() bool {
 
 // spend takes n bytes from the budget and returns how many may pass and whether the cut is due.
 func spend(budget *atomic.Int64, n int64) (allowed int64, cut bool) {
-	if budget == nil {
-		return n, false
-	}
 	for {
 		left := budget.Load()
 		if left < 0 {

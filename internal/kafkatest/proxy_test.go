@@ -107,6 +107,66 @@ func TestProxy_CutRefuseDelayDrop(t *testing.T) {
 	}
 }
 
+func TestProxy_Rate(t *testing.T) {
+	t.Parallel()
+	p := kafkatest.NewProxy(t, echo(t))
+	p.Rate(10_000)
+	c := dial(t, p)
+	start := time.Now()
+	if got, err := roundTrip(t, c, strings.Repeat("x", 1000)); len(got) != 1000 || err != nil || time.Since(start) < 200*time.Millisecond {
+		t.Fatalf("2000 bytes at 10 kB a second: %d back, %v after %s", len(got), err, time.Since(start))
+	}
+	p.Rate(0)
+	start = time.Now()
+	if _, err := roundTrip(t, c, strings.Repeat("x", 100_000)); err != nil || time.Since(start) > 5*time.Second {
+		t.Fatalf("without a rate: %v after %s", err, time.Since(start))
+	}
+}
+
+func TestProxy_CutOne(t *testing.T) {
+	t.Parallel()
+	p := kafkatest.NewProxy(t, echo(t))
+	conns := []net.Conn{dial(t, p), dial(t, p), dial(t, p)}
+	for _, c := range conns {
+		if _, err := roundTrip(t, c, "hello"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.CutOne()
+	dead := 0
+	for _, c := range conns {
+		if err := c.SetDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := roundTrip(t, c, "still there?"); err != nil {
+			dead++
+		}
+	}
+	if dead != 1 {
+		t.Fatalf("%d connections are dead, want one", dead)
+	}
+}
+
+func TestProxy_MuteSwallowsAnswersOnly(t *testing.T) {
+	t.Parallel()
+	p := kafkatest.NewProxy(t, echo(t))
+	c := dial(t, p)
+	p.Mute(true)
+	if _, err := c.Write([]byte("to the broker")); err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Eventually(t, 5*time.Second, func() (bool, string) {
+		return p.Muted() == int64(len("to the broker")), "the server's answer did not come"
+	})
+	p.Mute(false)
+	if _, err := roundTrip(t, c, "dead"); err == nil {
+		t.Fatal("the connection outlived Mute")
+	}
+	if got, err := roundTrip(t, dial(t, p), "back"); got != "back" || err != nil {
+		t.Fatalf("after Mute: %q, %v", got, err)
+	}
+}
+
 func TestProxy_IsWhatTheBrokerAdvertises(t *testing.T) {
 	c := kafkatest.Start(t, kafkatest.Options{Proxied: true})
 	topic := kafkatest.Topic(t, c)

@@ -63,7 +63,7 @@ func (c *Cluster) await(ctx context.Context, try func(context.Context) error) er
 // dead returns an error for a broker that ended by itself, errPortTaken if a port was the cause.
 func (c *Cluster) dead() error {
 	for _, n := range c.nodes {
-		if n.proc == nil || !n.proc.exited() {
+		if n.proc == nil || n.down || !n.proc.exited() {
 			continue
 		}
 		log := complaints(n.logFile(), 20)

@@ -6,7 +6,7 @@ import "time"
 type Order struct {
 	Kind   OrderKind `json:"kind"`
 	Lanes  []LaneRef `json:"lanes,omitempty"`  // retry, skip, rebuild
-	Topics []string  `json:"topics,omitempty"` // accept and adopt of topics, by their names on the source
+	Topics []string  `json:"topics,omitempty"` // accept, adopt, pause and resume of topics, by their names on the source
 	All    bool      `json:"all,omitempty"`    // retry, rebuild: every lane that is stopped
 	To     int64     `json:"to,omitempty"`     // skip: the source offset to go on at
 	From   string    `json:"from,omitempty"`   // adopt: earliest or latest; "" is the link's own start
@@ -26,8 +26,8 @@ type OrderKind string
 
 // The kinds of orders.
 const (
-	OrderPause   OrderKind = "pause"   // the link: end all lanes cleanly until it is resumed
-	OrderResume  OrderKind = "resume"  // the link: open its lanes again
+	OrderPause   OrderKind = "pause"   // the link, or topics: end all lanes cleanly until they are resumed
+	OrderResume  OrderKind = "resume"  // the link, or topics: open their lanes again
 	OrderAccept  OrderKind = "accept"  // the link: its source was replaced on purpose. Topics: a source topic was made anew
 	OrderRetry   OrderKind = "retry"   // lanes: look again whether the lane can go on
 	OrderSkip    OrderKind = "skip"    // one lane: go on at another source offset; what is left out goes to the ledger
@@ -57,10 +57,4 @@ type Pause struct {
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
 	Lifted bool      `json:"lifted,omitempty"`
-}
-
-// EpochStart says that source records from offset Src on were written under this leader epoch, up to the next entry.
-type EpochStart struct {
-	Epoch int32 `json:"epoch"`
-	Src   int64 `json:"src"`
 }

@@ -79,7 +79,7 @@ func Remedy(r Reason, l Lane) string {
 	case ReasonDiverged:
 		return "compare both positions; " + rebuild + " copies it anew, " + skip + " goes on elsewhere"
 	case ReasonNotAuthorized:
-		return "give the missing permission (the detail names it), then " + retry
+		return "give the missing permission (the detail names it); the lane goes on by itself"
 	case ReasonGap:
 		return retry + " goes on behind the lost range, which is kept in the ledger"
 	case ReasonSourceTruncated:

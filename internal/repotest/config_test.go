@@ -19,6 +19,18 @@ Every key, its default, what is allowed, and what it means. ` + "`lockstep confi
 that loads as it is, ` + "`lockstep config show`" + ` the settings in force. Defaults are overridden by the file, the file by the
 environment (` + "`LOCKSTEP_`" + ` and the key, two underscores between levels), the environment by flags.
 
+` + "`lockstep run`" + ` looks at its file every two seconds and takes over what changed once the new content stands still; SIGHUP makes it do
+so at once. That works with files that are replaced and with links to files, as Kubernetes does it. Files that the configuration names
+(passwords, certificates) are read again for each new connection, without any of this. What a change means for what runs:
+
+- **at once**: copying goes on. Lanes of topics that are not selected any more end cleanly; selected again, they go on where they were.
+- **by a clean restart of the link**: its lanes finish what was sent and start again at the same place, in the same term. Other links do
+  not notice. A new link starts; one that was removed ends cleanly, and its state topic stays.
+- **by a restart of lockstep**: the old value stays in force until then; ` + "`lockstep status`" + ` names what waits.
+
+A file with faults changes nothing: all of them are logged with their places, ` + "`lockstep status`" + ` shows them, and the old configuration stays
+in force. A link that has stopped by itself is started again by every reload.
+
 This page is made from the table that parsing and checking use: ` + "`UPDATE_GOLDEN=1 go test ./internal/repotest`" + ` makes it anew.
 
 `

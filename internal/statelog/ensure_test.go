@@ -55,7 +55,7 @@ func TestEnsure_CreatesTheTopicAsDesigned(t *testing.T) {
 	}
 	is := configsOf(t, l)
 	want := map[string]string{
-		"cleanup.policy": "compact", "min.insync.replicas": "2", "segment.bytes": "33554432", "segment.ms": "600000",
+		"cleanup.policy": "compact", "min.insync.replicas": "2", "segment.bytes": "4194304", "segment.ms": "600000",
 		"min.cleanable.dirty.ratio": "0.1",
 	}
 	for k, v := range want {
@@ -137,7 +137,7 @@ func TestEnsure_RepairsWhatOnlyCostsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	is := configsOf(t, l)
-	if is["segment.bytes"] != "33554432" || is["segment.ms"] != "600000" || is["min.cleanable.dirty.ratio"] != "0.10" {
+	if is["segment.bytes"] != "4194304" || is["segment.ms"] != "600000" || is["min.cleanable.dirty.ratio"] != "0.10" {
 		t.Errorf("segment.bytes %s, segment.ms %s, min.cleanable.dirty.ratio %s", is["segment.bytes"], is["segment.ms"], is["min.cleanable.dirty.ratio"])
 	}
 }
@@ -172,7 +172,7 @@ func TestEnsure_MayNotCreate(t *testing.T) {
 	})
 	err := l.Ensure(testContext(t))
 	want := "kafka-topics.sh --bootstrap-server b:9092 --create --topic lockstep.dr.state --partitions 16 --replication-factor 3" +
-		" --config cleanup.policy=compact --config min.insync.replicas=2 --config segment.bytes=33554432 --config segment.ms=600000 --config min.cleanable.dirty.ratio=0.1"
+		" --config cleanup.policy=compact --config min.insync.replicas=2 --config segment.bytes=4194304 --config segment.ms=600000 --config min.cleanable.dirty.ratio=0.1"
 	if !errors.Is(err, kerr.ClusterAuthorizationFailed) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v", err)
 	}

@@ -24,7 +24,7 @@ func settingsFor(replication int) []setting {
 	return []setting{
 		{"cleanup.policy", "compact", true, "with any other policy the cluster deletes state that is still needed"},
 		{"min.insync.replicas", minISR, false, "an acknowledged entry has to outlive one broker"},
-		{"segment.bytes", strconv.Itoa(32 << 20), false, "only closed segments are compacted"},
+		{"segment.bytes", strconv.Itoa(4 << 20), false, "only closed segments are compacted, and what is not is read at a failover"},
 		{"segment.ms", strconv.Itoa(10 * 60 * 1000), false, "only closed segments are compacted"},
 		{"min.cleanable.dirty.ratio", "0.1", false, "a topic that is cleaned late takes long to read at a failover"},
 	}

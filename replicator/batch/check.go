@@ -105,16 +105,21 @@ func checkHeader(h Header, l Limits) *Refusal {
 	return nil
 }
 
+// Admit reports whether a whole batch may be sent as it came, as far as its size and its newest time stamp tell.
+func (l Limits) Admit(h Header) bool {
+	return (l.MaxBytes <= 0 || h.Size() <= int(l.MaxBytes)) && l.outOfBounds(h.MaxTimestamp) == ""
+}
+
 // CheckRecords looks for what a broker refuses in the records themselves: a missing key on a compacted topic, a
-// timestamp out of bounds. It is for records that are decoded anyway. The error is a *[Refusal] for the first such
-// record, with its source offset.
-func CheckRecords(rs []Record, l Limits) error {
+// timestamp out of bounds. It is for records that are decoded anyway. It returns the records before the first such one,
+// all when there is none; the error is a *[Refusal] for that record, with its source offset.
+func CheckRecords(rs []Record, l Limits) (good []Record, err error) {
 	for i := range rs {
 		if r := checkRecord(&rs[i], l); r != nil {
-			return r
+			return rs[:i], r
 		}
 	}
-	return nil
+	return rs, nil
 }
 
 func checkRecord(r *Record, l Limits) *Refusal {

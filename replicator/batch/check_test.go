@@ -141,7 +141,12 @@ func TestCheckRecords(t *testing.T) {
 			t.Parallel()
 			c.bad.Offset = 77
 			good := Record{Offset: 70, Key: key, Timestamp: 5_000}
-			wantRefusal(t, CheckRecords([]Record{good, c.bad, good}, c.limits), c.want, 77)
+			rs := []Record{good, c.bad, good}
+			fine, err := CheckRecords(rs, c.limits)
+			wantRefusal(t, err, c.want, 77)
+			if n := len(fine); err != nil && n != 1 || err == nil && n != len(rs) {
+				t.Errorf("%d of 3 records are good, %v", n, err)
+			}
 		})
 	}
 }

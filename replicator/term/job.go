@@ -49,6 +49,8 @@ type job struct {
 	written     bool  // the marker is said to stand, or may: worth reading back
 	refused     error // why the leader allows no direct marker
 	marker      int64
+	markedAt    int32 // leader epoch of the marker's batch
+	silent      error // why the leader did not tell the log's end
 	was         *kafka.Producer
 	err         error
 }
@@ -60,7 +62,7 @@ func (j *job) part() partition { return partition{j.Topic, j.Partition} }
 func makeJobs(t model.Term, targets []Target) []*job {
 	jobs := make([]*job, len(targets))
 	for i, target := range targets {
-		jobs[i] = &job{Target: target, pid: t.PID, epoch: t.Epoch, leader: -1, marker: -1, way: WayNone}
+		jobs[i] = &job{Target: target, pid: t.PID, epoch: t.Epoch, leader: -1, marker: -1, markedAt: -1, way: WayNone}
 		if target.Ends.N > 0 && target.Ends.PID != t.PID {
 			jobs[i].pid, jobs[i].epoch = target.Ends.PID, lastEpoch
 		}
@@ -89,13 +91,16 @@ func markOldID(jobs []*job) {
 	}
 }
 
-// retract takes back the refusal of the direct way before the other way is gone.
-func retract(jobs []*job) {
+// retract takes back the refusal of the direct way before the other way is gone, and returns the jobs that go it.
+func retract(jobs []*job) []*job {
+	var rest []*job
 	for _, j := range jobs {
 		if j.refused != nil {
 			j.err = nil
+			rest = append(rest, j)
 		}
 	}
+	return rest
 }
 
 // neither names both permissions of which one is enough.
@@ -114,7 +119,7 @@ func outcomes(jobs []*job) map[kafka.Part]Outcome {
 		if j.err == nil && j.marker < 0 {
 			j.err = ErrNoMarker // no path leads here; a partition without a marker is never sealed
 		}
-		out[j.Part] = Outcome{Marker: j.marker, PID: j.pid, Epoch: j.epoch, Way: j.way, Was: j.was, Err: j.err}
+		out[j.Part] = Outcome{Marker: j.marker, PID: j.pid, Epoch: j.epoch, Way: j.way, LeaderEpoch: j.markedAt, Was: j.was, Err: j.err}
 	}
 	return out
 }

@@ -23,7 +23,7 @@ func (s *Sealer) prepare(ctx context.Context, jobs []*job) {
 		return // no topic names would mean all topics
 	}
 	for _, j := range jobs {
-		j.err = nil
+		j.err, j.silent = nil, nil
 	}
 	meta, err := s.metadata(ctx, topics(jobs))
 	if err != nil {
@@ -101,10 +101,11 @@ func (s *Sealer) askEnds(ctx context.Context, jobs []*job) {
 		switch {
 		case ok && end.Err == nil:
 			j.search = end.Offset
-		case j.From > 0:
-			j.search = j.From
 		default:
-			j.err = fmt.Errorf("ask for the log's end: %w", cmp.Or(end.Err, error(kerr.UnknownServerError)))
+			j.silent = fmt.Errorf("ask for the log's end: %w", cmp.Or(end.Err, error(kerr.UnknownServerError)))
+			if j.search = j.From; j.From == 0 {
+				j.err = j.silent
+			}
 		}
 	}
 }

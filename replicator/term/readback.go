@@ -170,7 +170,7 @@ func (j *job) scan(raw []byte) bool {
 		mine := j.isMarker(h, b)
 		switch {
 		case mine:
-			j.marker = h.LastOffset() // of several in a row, the last: nothing stands between them
+			j.marker, j.markedAt = h.LastOffset(), h.LeaderEpoch // of several in a row, the last: nothing stands between them
 		case j.marker >= 0:
 			return true
 		case h.Control() && h.PID == j.pid && h.Epoch > j.epoch:

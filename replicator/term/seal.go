@@ -3,10 +3,9 @@ package term
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"lockstep/internal/kafka"
@@ -48,6 +47,8 @@ type Outcome struct {
 	PID    int64
 	Epoch  int16
 	Way    Way
+	// LeaderEpoch is that of the partition when the marker was appended, as the log says; -1 when it is not sealed.
+	LeaderEpoch int32
 	// Was is what the leader's DescribeProducers said of the ended producer id before the marker, when it listed it.
 	// Afterwards it shows no sequence any more.
 	Was *kafka.Producer
@@ -74,16 +75,19 @@ const (
 	defaultTimeout = 30 * time.Second
 )
 
-// Sealer seals partitions of one link's target. It is safe for concurrent use; calls run one after the other, since
-// two transactions of one id cannot.
+// Sealer seals partitions of one link's target. It is safe for concurrent use. Calls run side by side, so that a broker
+// that hangs holds back only its own partitions; only transactions come one after the other, since two of one id cannot
+// be open.
 type Sealer struct {
 	dst     *kafka.Cluster
 	link    string
 	log     *slog.Logger
 	timeout time.Duration
 	perTxn  int           // partitions of one transaction
-	gate    chan struct{} // holds an element while a Seal runs
-	way     atomic.Value  // Way; written by whoever holds the gate
+	txn     chan struct{} // holds an element while a transaction is open
+
+	mu  sync.Mutex // guards way
+	way Way
 }
 
 // NewSealer returns a sealer of a link's target. It does no I/O.
@@ -94,12 +98,10 @@ func NewSealer(dst *kafka.Cluster, link string, o Options) *Sealer {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
-	s := &Sealer{
+	return &Sealer{
 		dst: dst, link: link, timeout: o.Timeout, perTxn: partitionsPerTxn,
-		log: o.Logger.With("link", link), gate: make(chan struct{}, 1),
+		log: o.Logger.With("link", link), txn: make(chan struct{}, 1), way: o.Way,
 	}
-	s.way.Store(o.Way)
-	return s
 }
 
 // Seal ends, on each partition, every term older than t, and returns one outcome per target together with the way it
@@ -116,13 +118,6 @@ func (s *Sealer) Seal(ctx context.Context, t model.Term, targets []Target) (map[
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	jobs := makeJobs(t, targets)
-	select {
-	case s.gate <- struct{}{}:
-		defer func() { <-s.gate }()
-	case <-ctx.Done():
-		fail(jobs, fmt.Errorf("wait for another seal of the link: %w", context.Cause(ctx)))
-		return outcomes(jobs), s.Way()
-	}
 	s.prepare(ctx, jobs)
 	own, old := splitJobs(jobs, t.PID)
 	s.direct(ctx, old)
@@ -134,7 +129,29 @@ func (s *Sealer) Seal(ctx context.Context, t model.Term, targets []Target) (map[
 }
 
 // Way returns the way that the link goes, WayUnknown before the first Seal.
-func (s *Sealer) Way() Way { return s.way.Load().(Way) }
+func (s *Sealer) Way() Way {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.way
+}
+
+// decide takes the answers to direct markers into account and returns the link's way. Direct and transaction stay for
+// good: of calls that find out at the same time the first one decides for all.
+func (s *Sealer) decide(jobs []*job) Way {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.way == WayUnknown || s.way == WayNone {
+		s.way = choose(s.way, jobs)
+	}
+	return s.way
+}
+
+// denyAll notes that neither way is allowed. It may be later: the next Seal tries both again.
+func (s *Sealer) denyAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.way = WayNone
+}
 
 func (s *Sealer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
@@ -152,18 +169,14 @@ func (s *Sealer) sealOwn(ctx context.Context, t model.Term, jobs []*job) {
 		return
 	}
 	s.direct(ctx, jobs)
-	if s.Way() == WayDirect {
+	if s.decide(jobs) != WayTransaction {
 		return
 	}
-	way := choose(s.Way(), jobs)
-	if way == WayTransaction {
-		retract(jobs)
-		if err := s.byTransaction(ctx, t, jobs); errors.Is(err, ErrDenied) {
-			way = WayNone
-			neither(jobs)
-		}
+	rest := retract(jobs)
+	if err := s.byTransaction(ctx, t, rest); errors.Is(err, ErrDenied) {
+		s.denyAll()
+		neither(rest)
 	}
-	s.way.Store(way)
 }
 
 // choose returns the way by the answers to direct markers; without any, it stays as it is.
@@ -179,23 +192,15 @@ func choose(way Way, jobs []*job) Way {
 	return way
 }
 
-// report logs one line for the whole, with the first reason why a partition is not sealed.
+// report logs what was sealed. Each partition that was not is the caller's to tell: it knows for how long.
 func (s *Sealer) report(jobs []*job) {
-	var first *job
-	unsealed := 0
+	sealed := len(healthy(jobs))
 	for _, j := range jobs {
-		if j.err == nil {
-			continue
+		if j.err != nil {
+			s.log.Debug("partition not sealed", "topic", j.Topic, "partition", j.Partition, "epoch", j.epoch, "error", j.err)
 		}
-		if unsealed++; first == nil {
-			first = j
-		}
-		s.log.Debug("partition not sealed", "topic", j.Topic, "partition", j.Partition, "epoch", j.epoch, "error", j.err)
 	}
-	if first == nil {
-		s.log.Info("sealed partitions", "way", s.Way(), "sealed", len(jobs))
-		return
+	if sealed > 0 {
+		s.log.Info("sealed partitions", "way", s.Way(), "sealed", sealed, "unsealed", len(jobs)-sealed)
 	}
-	s.log.Warn("partitions not sealed", "way", s.Way(), "sealed", len(jobs)-unsealed, "unsealed", unsealed,
-		"topic", first.Topic, "partition", first.Partition, "error", first.err)
 }

@@ -40,12 +40,23 @@ func (s *Sealer) byTransaction(ctx context.Context, t model.Term, jobs []*job) e
 	slices.SortStableFunc(pending, func(a, b *job) int { return cmp.Compare(a.replicas-a.isr, b.replicas-b.isr) })
 	c := newCoordinator(s.dst, s.link)
 	for chunk := range slices.Chunk(pending, s.perTxn) {
-		if err := sealChunk(ctx, c, producer{t.PID, t.Epoch}, chunk); err != nil {
+		if err := s.alone(ctx, func() error { return sealChunk(ctx, c, producer{t.PID, t.Epoch}, chunk) }); err != nil {
 			fail(slices.DeleteFunc(pending, func(j *job) bool { return j.written }), err)
 			return err
 		}
 	}
 	return nil
+}
+
+// alone runs fn while no other transaction of the link is open.
+func (s *Sealer) alone(ctx context.Context, fn func() error) error {
+	select {
+	case s.txn <- struct{}{}:
+		defer func() { <-s.txn }()
+		return fn()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another seal of the link: %w", context.Cause(ctx))
+	}
 }
 
 // prepareAgain repeats the questions for partitions whose leader may be on its way.
@@ -146,11 +157,16 @@ func fenced(err error) error {
 	return err
 }
 
-// leaveOutWeak gives partitions below min.insync.replicas an error. One of them in a transaction holds it in
-// PrepareAbort, and every later InitProducerId of the link answers CONCURRENT_TRANSACTIONS until it heals.
+// leaveOutWeak gives an error to partitions whose leader did not answer just now, and to those below
+// min.insync.replicas. One of them in a transaction holds it in PrepareAbort, and every later transaction and
+// InitProducerId of the link answers CONCURRENT_TRANSACTIONS until it heals.
 func (s *Sealer) leaveOutWeak(ctx context.Context, jobs []*job) {
 	mins := s.minISR(ctx, topics(jobs))
 	for _, j := range jobs {
+		if j.silent != nil {
+			j.err = j.silent
+			continue
+		}
 		least, ok := mins[j.Topic]
 		if !ok {
 			least = j.replicas/2 + 1 // not allowed to see it: the usual setting

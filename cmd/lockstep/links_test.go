@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"lockstep/config"
+	"lockstep/internal/kafka"
+)
+
+// The clients of a cluster are shared as long as its settings stay, and closed with the last link that uses them.
+func TestClients_AreSharedUntilTheClusterChanges(t *testing.T) {
+	t.Parallel()
+	cs := newClients(slog.New(slog.DiscardHandler))
+	cfg := config.Cluster{Name: "a", Brokers: []string{"127.0.0.1:1"}}
+	take := func() *kafka.Cluster {
+		t.Helper()
+		s, err := cs.take(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	ended := func(s *kafka.Cluster) bool { return s.Admin().Context().Err() != nil }
+	one, two := take(), take()
+	if one != two {
+		t.Error("two links of one cluster have different clients")
+	}
+	cfg.ClientID = "other"
+	three := take()
+	if three == one {
+		t.Error("a changed cluster has the clients of before")
+	}
+	cs.give(one)
+	if ended(two) {
+		t.Error("clients were closed while a link uses them")
+	}
+	cs.give(two)
+	if !ended(two) || ended(three) {
+		t.Errorf("closed: old %v, new %v; want only the old ones", ended(two), ended(three))
+	}
+	cs.give(three)
+	if !ended(three) || len(cs.open) > 0 {
+		t.Error("clients that nobody uses are kept")
+	}
+	cs.give(nil)
+	if _, err := cs.take(config.Cluster{Name: "b"}); err == nil {
+		t.Error("a cluster without brokers has clients")
+	}
+}
+
+// linkThat is a link in one of its states of life.
+func linkThat(name string, first, isReady, ended bool, err error) *running {
+	r := &running{cfg: config.Link{Name: name}, first: first, link: &link{}, done: make(chan struct{})}
+	r.link.ready.Store(isReady)
+	if ended {
+		r.close(err)
+	}
+	return r
+}
+
+func TestLinks_Judge(t *testing.T) {
+	t.Parallel()
+	refusal := refused(errors.New("not ours"))
+	works := func() *running { return linkThat("works", true, true, false, nil) }
+	for name, c := range map[string]struct {
+		list []*running
+		over bool
+		err  error
+	}{
+		"all at work":                         {[]*running{works()}, false, nil},
+		"refused at the start":                {[]*running{works(), linkThat("x", true, false, true, refusal)}, true, refusal},
+		"ended later, others go on":           {[]*running{works(), linkThat("x", true, true, true, refusal)}, false, nil},
+		"refused after a reload":              {[]*running{works(), linkThat("x", false, false, true, refusal)}, false, nil},
+		"the last one ended":                  {[]*running{linkThat("x", true, true, true, refusal)}, true, refusal},
+		"copied once, one still at it":        {[]*running{works(), linkThat("x", true, true, true, nil)}, false, nil},
+		"copied once":                         {[]*running{linkThat("x", true, true, true, nil)}, true, nil},
+		"copied once, another only in part":   {[]*running{linkThat("x", true, true, true, nil), linkThat("y", true, true, true, refusal)}, true, refusal},
+		"the only one at work is not ready":   {[]*running{linkThat("x", true, false, false, nil)}, false, nil},
+		"one that could not be made, and one": {[]*running{works(), {cfg: config.Link{Name: "x"}, done: closed(), err: refusal}}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLinks(&node{log: slog.New(slog.DiscardHandler)})
+			s.set(c.list)
+			over, err := s.judge(t.Context())
+			if over != c.over || !errors.Is(err, c.err) || (err != nil) != (c.err != nil) {
+				t.Errorf("over %v, error %v; want %v, %v", over, err, c.over, c.err)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if over, err := s.judge(ended); over || err != nil {
+				t.Errorf("links that were asked to end: over %v, error %v", over, err)
+			}
+		})
+	}
+}
+
+func closed() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+func TestRunning_AStoppedLinkTellsWhy(t *testing.T) {
+	t.Parallel()
+	r := &running{cfg: config.Link{Name: "dr", Source: "a", Target: "b"}, done: closed(), err: errors.New("no such certificate"), at: time.Now()}
+	a := r.show()
+	if a.State != "stopped" || a.Detail != "no such certificate" || a.Remedy == "" || a.Reason == "" || a.Since.IsZero() {
+		t.Errorf("shown as %+v", a)
+	}
+	if err := r.ready(); err == nil {
+		t.Error("a stopped link is ready")
+	}
+}

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"lockstep/internal/kafkatest"
+)
+
+// A permission that is taken away and given back, on either side, and a quota: the lane waits and says for what, its
+// neighbours copy on, and it goes on by itself.
+func TestWayOut_AccessAndQuota(t *testing.T) {
+	kafkatest.Long(t)
+	t.Parallel()
+	primary, backup := pair(t)
+	guarded := kafkatest.Start(t, kafkatest.Options{Authorizer: true,
+		Security: kafkatest.Security{SASL: "PLAIN", Users: map[string]string{"lockstep": "lockstep"}}})
+	grant(t, guarded, aclOf().Topics("*").Allow("User:lockstep").AllowHosts("*").Operations(kadm.OpAll))
+	grant(t, guarded, aclOf().Clusters().Allow("User:lockstep").AllowHosts("*").Operations(kadm.OpAll))
+	t.Run("target", func(t *testing.T) {
+		t.Parallel()
+		deniedAndGranted(t, primary, guarded, guarded, kadm.OpWrite)
+	})
+	t.Run("source", func(t *testing.T) {
+		t.Parallel()
+		deniedAndGranted(t, guarded, backup, guarded, kadm.OpRead)
+	})
+	t.Run("quota", func(t *testing.T) {
+		throttled(t, primary, guarded)
+	})
+}
+
+func aclOf() *kadm.ACLBuilder { return kadm.NewACLs().ResourcePatternType(kadm.ACLPatternLiteral) }
+
+// deniedAndGranted takes the right to do op on one of two topics away, and gives it back.
+func deniedAndGranted(t *testing.T, src, dst, guarded *kafkatest.Cluster, op kadm.ACLOperation) {
+	held, healthy := kafkatest.Topic(t, src), kafkatest.Topic(t, src)
+	for _, topic := range []string{held, healthy} {
+		kafkatest.Produce(t, src, topic, 0, sequel()(100))
+	}
+	c := linkBetween(src, dst, []string{held, healthy})
+	if guarded == src {
+		c.primaryMore = sasl("lockstep")
+	} else {
+		c.backupUser = "lockstep"
+	}
+	s := newService(t, c).start()
+	s.equal(src, dst, held, healthy)
+	deny := func() *kadm.ACLBuilder {
+		return aclOf().Topics(held).Deny("User:lockstep").DenyHosts("*").Operations(op)
+	}
+	grant(t, guarded, deny())
+	kafkatest.Produce(t, src, held, 0, sequel()(50))
+	l := s.awaitLane(held, 0, wayOutPatience, func(l laneDetail) bool { return l.State == "retrying" && l.Reason == "not_authorized" })
+	if l.Detail == "" || l.Remedy == "" {
+		t.Errorf("the lane says neither what is missing nor what to do: %+v", l.Lane)
+	}
+	if n := s.metric("lockstep_lane_state", `reason="not_authorized"`, `state="retrying"`); n != 1 {
+		t.Errorf("lockstep_lane_state counts %v lanes as not_authorized", n)
+	}
+	s.command("status").want(t, 0).says(t, "not_authorized", l.Remedy)
+	s.goesOn(src, dst, healthy)
+	if _, err := guarded.Kadm().DeleteACLs(t.Context(), deny()); err != nil {
+		t.Fatal(err)
+	}
+	s.equal(src, dst, held, healthy)
+	s.awaitLane(held, 0, wayOutPatience, func(l laneDetail) bool { return l.State == "copying" && l.Reason == "" })
+	s.translates(src, dst, held, 0, 0)
+	s.wantGaps()
+	s.stop()
+}
+
+// throttled has the target's broker slow the link's user down.
+func throttled(t *testing.T, src, dst *kafkatest.Cluster) {
+	topic := kafkatest.Topic(t, src)
+	c := linkBetween(src, dst, []string{topic})
+	c.backupUser = "lockstep"
+	s := newService(t, c).start()
+	user, rate := "lockstep", 200_000.0
+	quota := kadm.AlterClientQuotaEntry{Entity: kadm.ClientQuotaEntity{{Type: "user", Name: &user}},
+		Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: rate}}}
+	setQuota := func() {
+		t.Helper()
+		got, err := dst.Kadm().AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{quota})
+		if err != nil || got[0].Err != nil {
+			t.Fatal(err, got)
+		}
+	}
+	setQuota()
+	for i := range 4 {
+		kafkatest.Produce(t, src, topic, 0, noisy(90, 10_000, uint64(i)))
+	}
+	kafkatest.Eventually(t, wayOutPatience, func() (bool, string) {
+		n := s.metric("lockstep_throttle_seconds_total", s.link())
+		return n > 0, fmt.Sprint(n, " seconds throttled")
+	})
+	quota.Ops[0].Remove = true
+	setQuota()
+	s.equal(src, dst, topic)
+	s.translates(src, dst, topic, 0, 0)
+	s.wantGaps()
+	s.stop()
+}
