@@ -29,7 +29,6 @@ const (
 	faultEndAskedBefore      fault = "read to an end asked for before the marker"
 	faultStateNotReadAgain   fault = "the state not read again after the marker"
 	faultMarkerUnderNewID    fault = "the marker under the new producer id"
-	faultTermsByEpoch        fault = "terms compared by epoch"
 	faultSameTermAgain       fault = "refused for its epoch, and reopened in the same term"
 	faultNoLookForStop       fault = "refused for its epoch, and no look for a stop"
 	faultStopAfterMarkers    fault = "the stop written after the markers"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -77,7 +78,7 @@ func (p *proc) start(name string, f func(context.Context)) {
 		t.yield = yield
 		defer func() {
 			if r := recover(); r != nil && r != any(killed{}) {
-				panic(r)
+				p.w.failf("%s panics: %v\n%s", p.name, r, debug.Stack())
 			}
 		}()
 		if yield("begin") {
@@ -253,9 +254,6 @@ func (p *proc) takeTerm(_ context.Context, last model.Term) (model.Term, error) 
 			continue
 		}
 		t := model.Term{N: last.N + 1, PID: c.pid, Epoch: c.epoch, Owner: p.owner}
-		if p.w.fault == faultTermsByEpoch {
-			t.N = uint64(c.epoch) + 1
-		}
 		p.w.terms[producerOf(t.PID, t.Epoch)] = t.N
 		return t, nil
 	}
@@ -452,7 +450,7 @@ func (s *worldSealer) direct(jobs []*sealing) {
 
 func (j *sealing) direct(f fault) {
 	if f == faultNoMarker {
-		j.out.Marker = j.t.hw - 1
+		j.out.Marker = max(0, j.t.hw-1)
 		return
 	}
 	at, err := j.t.mark(j.pid, j.epoch)
@@ -463,7 +461,7 @@ func (j *sealing) direct(f fault) {
 			j.out.Marker = j.search - 1
 		}
 	case f == faultOneAnswerForAll:
-		j.out.Marker = j.t.hw - 1
+		j.out.Marker = max(0, j.t.hw-1)
 	case errors.Is(err, kerr.InvalidProducerEpoch):
 		j.out.Err = fmt.Errorf("%w: %w", term.ErrSuperseded, err)
 	default:
@@ -501,7 +499,7 @@ func (s *worldSealer) byTransaction(t model.Term, jobs []*sealing) {
 	}
 	if w.fault == faultAnswerIsProof {
 		for _, j := range in {
-			j.out.Marker = j.t.hw - 1
+			j.out.Marker = max(0, j.t.hw-1)
 		}
 		return
 	}

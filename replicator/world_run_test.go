@@ -155,7 +155,6 @@ func faultCases() []faultCase {
 		{faultEndAskedBefore, 5000, direct},
 		{faultStateNotReadAgain, 20000, two},
 		{faultMarkerUnderNewID, 5000, direct},
-		{faultTermsByEpoch, 5000, direct},
 		{faultSameTermAgain, 5000, txn},
 		{faultNoLookForStop, 5000, failover},
 		{faultStopAfterMarkers, 5000, failover},
