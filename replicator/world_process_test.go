@@ -458,7 +458,7 @@ func (j *sealing) direct(f fault) {
 	case err == nil:
 		j.out.Marker, j.t.hw = at, j.t.end // confirmed: the replicas have it
 		if f == faultEndAskedBefore {
-			j.out.Marker = j.search - 1
+			j.out.Marker = max(0, j.search-1)
 		}
 	case f == faultOneAnswerForAll:
 		j.out.Marker = max(0, j.t.hw-1)
