@@ -289,7 +289,8 @@ func (w *world) judgeLane(r *proc, i int, end bool) {
 	}
 	w.judgeOrder(t)
 	w.judgeMap(t, st.Map)
-	if !w.sources[i].branched || end && !w.excused(i) { // a lane that has not met another branch yet may still lack it
+	// A lane that has not met another branch yet may still lack it, and after a failover it never will.
+	if !w.sources[i].branched || end && !w.stopped && !w.excused(i) {
 		w.judgeWhole(r, i, st)
 	}
 	if end && !w.stopped && st.Cursor.Src < w.sources[i].stable() && !w.excused(i) {
