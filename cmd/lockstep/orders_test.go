@@ -76,6 +76,21 @@ func typed(t *testing.T, text io.Reader, args ...string) (stdout, stderr string,
 	return out.String(), errs.String(), code
 }
 
+// A file with faults keeps nobody from asking the service, which goes on with the configuration from before them.
+func TestService_IsAskedDespiteFaults(t *testing.T) {
+	t.Parallel()
+	addr := strings.TrimPrefix((&orderBackend{}).serve(t), "http://")
+	file := filepath.Join(t.TempDir(), "lockstep.yaml")
+	text := fmt.Sprintf("api: {listen: %q}\nclusters: {a: {brokerz: [x]}}\nlinks: []\n", addr)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := lockstep(t, "status", "-c", file)
+	if code != exitOK || !strings.Contains(out, "too_large") || !strings.Contains(errs, addr) || !strings.Contains(errs, "lockstep validate") {
+		t.Fatalf("exit code %d\n%s\n%s", code, out, errs)
+	}
+}
+
 func goldenText(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

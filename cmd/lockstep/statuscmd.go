@@ -12,23 +12,42 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/api"
+	"lockstep/config"
 )
 
 // service returns a client of the running service: the one that --server names, else the one that the configuration
-// would start, else the default address.
+// would start, else the default address. Faults of the configuration are no hindrance: the service runs with the one from
+// before them, and its status tells them.
 func (a *app) service(cmd *cobra.Command) (*api.Client, error) {
 	if a.server != "" {
 		return api.NewClient(a.server, nil)
 	}
 	cfg, err := a.load(cmd)
 	var e *exitError
+	var bad *config.Errors
 	switch {
 	case err == nil:
 		return api.NewClient("http://"+cfg.API.Listen, nil)
+	case errors.As(err, &bad):
+		return a.serviceDespite(cmd, bad)
 	case errors.As(err, &e) && a.configFile == "":
 		return api.NewClient("", nil)
 	}
 	return nil, err
+}
+
+// serviceDespite is service with a configuration that has faults.
+func (a *app) serviceDespite(cmd *cobra.Command, bad *config.Errors) (*api.Client, error) {
+	source, err := a.source(cmd)
+	if err != nil {
+		return nil, err
+	}
+	addr, ok := config.Listen(source)
+	if !ok {
+		return nil, bad
+	}
+	fmt.Fprintf(a.stderr, "the configuration has %s (lockstep validate tells more); asking the service at %s\n", plural(len(bad.Faults), "fault"), addr)
+	return api.NewClient("http://"+addr, nil)
 }
 
 // ask calls f for every link of the running service, or only for the named one.
