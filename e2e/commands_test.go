@@ -85,7 +85,7 @@ func (s *service) refusals(t *testing.T, lane string) {
 		}
 	}
 	lockstep(t, "no-such-command").want(t, 2)
-	s.command("lanes", "show", s.link()+":no-such/0").want(t, 1).says(t, "no-such")
+	s.command("lanes", "show", s.link()+":no-such/0").want(t, 2).says(t, "no-such")
 	lockstep(t, "run", "-c", "/no/such/file").want(t, 2).says(t, "/no/such/file")
 	lockstep(t, "run").want(t, 2).says(t, "lockstep.yaml", "-c")
 }

@@ -32,7 +32,7 @@ func (a *app) gapsCommand() *cobra.Command {
 				return err
 			})
 			if err != nil {
-				return err
+				return orOffline(err)
 			}
 			t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "FROM", "TO", "OFFSETS", "REASON", "AT"}}
 			for _, g := range out.Gaps {

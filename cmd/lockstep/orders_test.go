@@ -172,6 +172,7 @@ func TestChange_ExitCodes(t *testing.T) {
 		"the service refuses":   {ends(isDone), api.Refused("wait", "not owned here"), exitRefused, "not owned here", 1},
 		"the service times out": {ends(isDone), context.DeadlineExceeded, exitTimeout, "deadline", 1},
 		"the service fails":     {ends(isDone), errors.New("state topic is gone"), exitFailed, "state topic is gone", 1},
+		"no such link":          {ends(isDone), api.NotFound("lockstep status lists the links", "no link"), exitUsage, "lists the links", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
