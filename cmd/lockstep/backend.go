@@ -103,9 +103,12 @@ func (r *running) status() (s replicator.LinkStatus) {
 // stopReason is the word for why a link stopped as a whole.
 func stopReason(err error) model.Reason {
 	var owned *replicator.OwnedError
+	var newer *offsetsync.NewerFormatError
 	switch {
 	case errors.As(err, &owned):
 		return model.ReasonSuperseded
+	case errors.As(err, &newer), errors.Is(err, offsetsync.ErrMalformed):
+		return model.ReasonStateTopic
 	case errors.Is(err, topicsync.ErrClusterChanged): // the target: a replaced source ends no link
 		return model.ReasonTargetLost
 	}

@@ -3,12 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"lockstep/api"
 	"lockstep/config"
 	"lockstep/internal/kafka"
+	"lockstep/internal/kafkatest"
+	"lockstep/internal/model"
 )
 
 // The clients of a cluster are shared as long as its settings stay, and closed with the last link that uses them.
@@ -115,4 +121,23 @@ func TestRunning_AStoppedLinkTellsWhy(t *testing.T) {
 	if err := r.ready(); err == nil {
 		t.Error("a stopped link is ready")
 	}
+}
+
+// A link that cannot read its state topic any more stops and says so: copying on, it would not see who takes it away.
+func TestLinks_StopWithoutTheirStateTopic(t *testing.T) {
+	t.Parallel()
+	p := startNode(t, linkLine("steady", "orders")+linkLine("blind", "x"))
+	for _, topic := range []string{"orders", "x"} {
+		kafkatest.Topic(t, p.src, kafkatest.TopicOptions{Name: topic, Partitions: 1})
+		kafkatest.Produce(t, p.src, topic, 0, kafkatest.Records(20, 1))
+	}
+	p.await("steady:orders/0 copying", "blind:x/0 copying")
+	const state = "lockstep.blind.state"
+	claim := kafkatest.Read(t, p.dst, state, 0, false)[0]
+	kafkatest.Produce(t, p.dst, state, 0, []*kgo.Record{{Key: claim.Key, Value: []byte(`{"v":99}`)}})
+	kafkatest.Eventually(t, 30*time.Second, func() (bool, string) {
+		l, err := p.client.Link(t.Context(), "blind")
+		return err == nil && l.State == api.LinkStateStopped && l.Reason == string(model.ReasonStateTopic), fmt.Sprintf("%+v, %v", l, err)
+	})
+	p.await("steady:orders/0 copying", "blind:x/0 stopped")
 }
