@@ -112,7 +112,7 @@ func goldenText(t *testing.T, name, got string) {
 }
 
 func skipStep(end func(*model.OrderStep)) model.OrderStep {
-	s := model.OrderStep{Subject: "dr:orders/1", State: "stopped, too_large",
+	s := model.OrderStep{Subject: "dr:orders/1", State: "stopped: too_large",
 		Does: "goes on at source offset 10; the offsets 9 to 9 are left out and stand in the ledger afterwards", Leaves: 1, CanUndo: false}
 	end(&s)
 	return s
@@ -125,7 +125,7 @@ func isPending(*model.OrderStep)   {}
 
 func TestChange_PlanAndResult(t *testing.T) {
 	t.Parallel()
-	rebuild := model.OrderStep{Subject: "dr:orders/2", State: "stopped, diverged", Does: "deletes what the target partition holds and copies from source offset 0",
+	rebuild := model.OrderStep{Subject: "dr:orders/2", State: "stopped: diverged", Does: "deletes what the target partition holds and copies from source offset 0",
 		Deletes: 1_234_567, Done: true}
 	url := (&orderBackend{steps: []model.OrderStep{skipStep(isDone), rebuild, skipStep(isRefused)}}).serve(t)
 	args := []string{"lanes", "rebuild", "--link", "dr", "--all", "--server", url}

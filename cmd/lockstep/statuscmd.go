@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.print(status, statusTable(status.Links)); err != nil || a.output != "table" {
+			if err := a.print(status, a.statusTable(status.Links)); err != nil || a.output != "table" {
 				return err
 			}
 			a.configTroubles(status.Config)
@@ -129,25 +130,35 @@ func (a *app) configTroubles(c *api.ConfigStatus) {
 	}
 }
 
-func statusTable(links []api.Link) *table {
+// lanesWidth lets the table of links fit 100 columns where their names are not too long.
+const lanesWidth = 24
+
+func (a *app) statusTable(links []api.Link) *table {
 	t := &table{head: []string{"LINK", "FROM", "TO", "STATE", "BEHIND", "SECONDS", "LANES", "TERM", "SEAL"}}
 	for _, l := range links {
-		t.add(l.Name, l.Source, l.Target, l.State, offset(l.RPO.Records), seconds(l.RPO.Seconds), lanesText(l.Lanes),
-			strconv.FormatUint(l.Term, 10), l.Seal)
+		t.addLines([]string{l.Name}, []string{l.Source}, []string{l.Target}, []string{l.State}, []string{offset(l.RPO.Records)},
+			[]string{seconds(l.RPO.Seconds)}, a.lanesLines(l.Lanes), []string{strconv.FormatUint(l.Term, 10)}, []string{l.Seal})
 	}
 	return t
 }
 
-func lanesText(c api.Counts) string {
-	var parts []string
+// lanesLines has a line for each state where one for all is too long.
+func (a *app) lanesLines(c api.Counts) []string {
+	text := lanesText(c)
+	if a.output == "table" && len(text) > lanesWidth {
+		return lanesParts(c)
+	}
+	return []string{text}
+}
+
+func lanesText(c api.Counts) string { return cmp.Or(strings.Join(lanesParts(c), ", "), "none") }
+
+func lanesParts(c api.Counts) (parts []string) {
 	for state, n := range c.ByState {
 		parts = append(parts, fmt.Sprintf("%d %s", n, state))
 	}
 	slices.Sort(parts)
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // shownPerReason is how many lanes that stopped for the same reason are shown one by one: what stopped 2,000 lanes is

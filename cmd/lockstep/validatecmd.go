@@ -64,7 +64,7 @@ func (a *app) validateCommand() *cobra.Command {
 }
 
 func (a *app) printFindings(found []finding) error {
-	if err := a.print(map[string]any{"schema": 1, "checks": found}, findingTable(found)); err != nil {
+	if err := a.print(map[string]any{"schema": 1, "checks": found}, a.findingTable(found)); err != nil {
 		return err
 	}
 	return failedChecks(found)
@@ -73,7 +73,7 @@ func (a *app) printFindings(found []finding) error {
 // validateAndProbe probes whatever the checks found: what they miss, the brokers tell.
 func (a *app) validateAndProbe(ctx context.Context, cfg *config.Config, found []finding) error {
 	reports, probing := a.probeTargets(ctx, cfg)
-	err := a.print(map[string]any{"schema": 1, "checks": found, "probes": reports}, findingTable(found))
+	err := a.print(map[string]any{"schema": 1, "checks": found, "probes": reports}, a.findingTable(found))
 	if err == nil && a.output == "table" {
 		err = a.printProbes(reports)
 	}
@@ -83,10 +83,12 @@ func (a *app) validateAndProbe(ctx context.Context, cfg *config.Config, found []
 	return brokenPromises(reports)
 }
 
-func findingTable(found []finding) *table {
+// findingTable wraps what was seen. What to do about it stays in one line: it may hold a command to copy.
+func (a *app) findingTable(found []finding) *table {
 	t := &table{head: []string{"CHECK", "RESULT", "DETAIL"}}
+	detail := a.column(60)
 	for _, f := range found {
-		t.add(f.What, f.Result, f.Detail)
+		t.addLines([]string{f.What}, []string{f.Result}, detail(f.Detail))
 		if f.Remedy != "" {
 			t.add("", "what to do", f.Remedy)
 		}
@@ -255,7 +257,9 @@ func (v *validator) stateTopic(ctx context.Context, l config.Link) {
 	var wrong *statelog.SettingsError
 	switch err := log.Check(ctx); {
 	case errors.As(err, &wrong):
-		v.add(what, resultFailed, err.Error(), "")
+		for _, w := range wrong.Wrong {
+			v.add(what, resultFailed, fmt.Sprintf("%s is %s, must be %s (%s)", w.Setting, w.Is, w.Want, w.Why), w.Repair)
+		}
 	case err != nil:
 		v.add(what, resultWarning, err.Error(), "")
 	default:
