@@ -177,8 +177,9 @@ func isRefusal(err error) bool {
 }
 
 func (l *link) wrap(err error) error {
-	if err == nil {
-		return nil
+	var owned *replicator.OwnedError
+	if err == nil || errors.As(err, &owned) { // which names the link
+		return err
 	}
 	return fmt.Errorf("link %s: %w", l.cfg.Name, err)
 }
