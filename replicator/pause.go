@@ -77,7 +77,7 @@ func planPause(o model.Order, subject string, held *model.Pause, lanes int) mode
 	}
 	switch pause := o.Kind == model.OrderPause; {
 	case pause && held == nil:
-		s.Does = fmt.Sprintf("ends %s cleanly, and keeps it so until it is resumed, also over restarts", countLanes(lanes))
+		s.Does = fmt.Sprintf("ends %s cleanly; it stays paused until it is resumed, also over restarts", countLanes(lanes))
 	case pause && lanes == 0:
 		s.Does = "is paused already"
 	case pause:

@@ -103,6 +103,11 @@ func plural[N int | int64](n N, what string) string {
 func resultTable(steps []model.OrderStep) *table {
 	t := &table{head: []string{"SUBJECT", "RESULT", "DETAIL"}}
 	many := len(steps) > maxSteps
+	subject := 0
+	for _, s := range steps {
+		subject = max(subject, len(s.Subject))
+	}
+	text := max(minText, planWidth-subject-len(outcomeRefused)-2*len("  "))
 	counts := make(map[string]int)
 	for _, s := range steps {
 		result := outcome(s)
@@ -110,7 +115,7 @@ func resultTable(steps []model.OrderStep) *table {
 		if many && (result == outcomeDone || counts[result] > maxSteps/2) {
 			continue
 		}
-		t.add(s.Subject, result, resultDetail(s))
+		t.addLines([]string{s.Subject}, []string{result}, wrap(resultDetail(s), text))
 	}
 	if many {
 		for _, result := range []string{outcomeDone, outcomePending, outcomeFailed, outcomeRefused} {
