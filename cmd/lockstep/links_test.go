@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/kafka"
 	"lockstep/internal/kafkatest"
 	"lockstep/internal/model"
+	"lockstep/replicator"
 )
 
 // The clients of a cluster are shared as long as its settings stay, and closed with the last link that uses them.
@@ -120,6 +121,14 @@ func TestRunning_AStoppedLinkTellsWhy(t *testing.T) {
 	}
 	if err := r.ready(); err == nil {
 		t.Error("a stopped link is ready")
+	}
+}
+
+func TestRunning_ALinkTakenAwayNamesItsOwner(t *testing.T) {
+	t.Parallel()
+	r := &running{cfg: config.Link{Name: "dr"}, done: closed(), err: refused(&replicator.OwnedError{Link: "dr", Owner: "other", Why: "another instance took it over"})}
+	if a := r.show(); a.State != api.LinkStateNotOwned || a.Owner != "other" || a.Remedy != deposedRemedy {
+		t.Errorf("shown as %+v", a)
 	}
 }
 
