@@ -80,6 +80,8 @@ func TestLinks_Judge(t *testing.T) {
 	}{
 		"all at work":                         {[]*running{works()}, false, nil},
 		"refused at the start":                {[]*running{works(), linkThat("x", true, false, true, refusal)}, true, refusal},
+		"refused after a long wait":           {[]*running{works(), late(linkThat("x", true, false, true, refusal))}, false, nil},
+		"the only one after a long wait":      {[]*running{late(linkThat("x", true, false, true, refusal))}, true, refusal},
 		"ended later, others go on":           {[]*running{works(), linkThat("x", true, true, true, refusal)}, false, nil},
 		"refused after a reload":              {[]*running{works(), linkThat("x", false, false, true, refusal)}, false, nil},
 		"the last one ended":                  {[]*running{linkThat("x", true, true, true, refusal)}, true, refusal},
@@ -92,6 +94,7 @@ func TestLinks_Judge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newLinks(&node{log: slog.New(slog.DiscardHandler)})
+			s.began = time.Now()
 			s.set(c.list)
 			over, err := s.judge(t.Context())
 			if over != c.over || !errors.Is(err, c.err) || (err != nil) != (c.err != nil) {
@@ -104,6 +107,12 @@ func TestLinks_Judge(t *testing.T) {
 			}
 		})
 	}
+}
+
+// late has a link's end come long after the process began.
+func late(r *running) *running {
+	r.at = r.at.Add(time.Hour)
+	return r
 }
 
 func closed() chan struct{} {

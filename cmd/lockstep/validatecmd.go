@@ -117,7 +117,7 @@ func validate(ctx context.Context, cfg *config.Config, log *slog.Logger) ([]find
 	}
 	defer closeAll(clusters)
 	v := &validator{cfg: cfg, clusters: clusters, metas: make(map[string]kafka.Meta),
-		found: []finding{{What: "configuration", Result: resultOK, Detail: fmt.Sprintf("%d clusters, %d links", len(cfg.Clusters), len(cfg.Links))}}}
+		found: []finding{{What: "configuration", Result: resultOK, Detail: plural(len(cfg.Clusters), "cluster") + ", " + plural(len(cfg.Links), "link")}}}
 	for _, name := range sortedKeys(clusters) {
 		v.cluster(ctx, name)
 	}
@@ -179,7 +179,7 @@ func (v *validator) cluster(ctx context.Context, name string) {
 	}
 	v.metas[name] = meta
 	v.versions(ctx, name)
-	v.add("cluster "+name, resultOK, fmt.Sprintf("id %s, %d brokers, %d topics visible", meta.ClusterID, len(meta.Brokers), len(meta.Topics)), "")
+	v.add("cluster "+name, resultOK, fmt.Sprintf("id %s, %s, %s visible", meta.ClusterID, plural(len(meta.Brokers), "broker"), plural(len(meta.Topics), "topic")), "")
 }
 
 // versions adds a finding only for brokers that cannot do what is needed of them.
@@ -230,7 +230,7 @@ func (v *validator) topics(l config.Link, src, dst kafka.Meta) {
 			missing++
 		}
 	}
-	detail := fmt.Sprintf("%d topics with %d partitions are selected, %d of them do not exist on %s yet", selected, partitions, missing, l.Target)
+	detail := fmt.Sprintf("selected: %s with %s; not yet on %s: %s", plural(selected, "topic"), plural(partitions, "partition"), l.Target, plural(missing, "topic"))
 	if selected == 0 {
 		v.add("link "+l.Name+" topics", resultWarning, detail, "check topics.include and topics.exclude, and that the user may describe the topics on "+l.Source)
 		return
