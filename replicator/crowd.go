@@ -75,13 +75,13 @@ func (c *crowd) over(before time.Time) (out []untold) {
 // tell logs an event with what is particular to a lane, or counts it.
 func (m *Manager) tell(e event, attrs ...any) {
 	if m.crowd.tells(e, m.now()) {
-		m.log.Log(context.Background(), e.level, e.msg, attrs...)
+		m.log.Log(context.Background(), e.level, e.msg, attrs...) //nolint:sloglint // the event's message is a constant where it is told
 	}
 }
 
 // tellRest logs the numbers of bursts that began before a time.
 func (m *Manager) tellRest(before time.Time) {
 	for _, u := range m.crowd.over(before) {
-		m.log.Log(context.Background(), u.level, u.msg, "more", u.n, u.key, u.value)
+		m.log.Log(context.Background(), u.level, u.msg, "more", u.n, u.key, u.value) //nolint:sloglint // as above
 	}
 }
