@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -31,6 +32,9 @@ type Client struct {
 }
 
 var _ Backend = (*Client)(nil)
+
+// ErrNoService means that nobody listens where a service was asked.
+var ErrNoService = errors.New("no service answers")
 
 // NewClient returns a client of the service at server ("http://127.0.0.1:7480"; empty: DefaultServer). It does no I/O.
 // A nil hc is a client of its own; a question may take 30 seconds, an order longer.
@@ -191,7 +195,7 @@ func (c *Client) do(ctx context.Context, method, target string, body io.Reader, 
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the service (is `lockstep run` running there? --server names another, -c FILE asks the target without one): %w", err)
+		return c.unheard(ctx, err)
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -205,6 +209,19 @@ func (c *Client) do(ctx context.Context, method, target string, body io.Reader, 
 		return nil
 	}
 	return decode(target, answer, out)
+}
+
+// unheard says that no answer came. Where nobody listens the reader needs to know where that is, not how it was asked.
+func (c *Client) unheard(ctx context.Context, err error) error {
+	var asking *url.Error
+	if errors.As(err, &asking) {
+		err = asking.Err
+	}
+	var dial *net.OpError
+	if ctx.Err() == nil && errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("%w at %s (%w): start it there with lockstep run, or name another one with --server", ErrNoService, c.base, dial.Err)
+	}
+	return fmt.Errorf("ask the service at %s: %w", c.base, err)
 }
 
 // decode reads an answer and refuses one of a newer schema: its fields may mean something else.

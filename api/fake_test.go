@@ -116,7 +116,7 @@ func (f *fakeBackend) Order(ctx context.Context, link string, o model.Order) (ou
 		f.left = time.Until(end)
 	}
 	for _, l := range o.Lanes {
-		s := model.OrderStep{Subject: model.Lane{Link: link, Topic: l.Topic, Partition: l.Partition}.String(), State: "stopped, too_large",
+		s := model.OrderStep{Subject: model.Lane{Link: link, Topic: l.Topic, Partition: l.Partition}.String(), State: "stopped: too_large",
 			Does: "goes on at source offset 17", Leaves: 1, CanUndo: true, Done: !o.DryRun}
 		if l.Partition != 0 {
 			s.Refused, s.Done = "it copies", false

@@ -145,7 +145,7 @@ func TestInForce_KeepsWhatNeedsARestart(t *testing.T) {
 func TestKeys_EachSaysHowItIsReloaded(t *testing.T) {
 	t.Parallel()
 	newSchema(Keys()).walk(func(n *node) {
-		if n.leaf() && n.Reload.words() == "" {
+		if n.leaf() && n.Reload.Words() == "" {
 			t.Errorf("%s does not say how a change is taken over", n.Path)
 		}
 		if n.Reload == ReloadRestart && strings.ContainsAny(n.Path, "*[") {

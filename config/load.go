@@ -37,6 +37,22 @@ func Load(s Source) (*Config, error) {
 	return l.config, nil
 }
 
+// Listen returns the api.listen of a configuration that may have faults: whoever asks a running service needs nothing else
+// of it, and the service goes on with the configuration from before them. It is the default where none can be read. ok is
+// false when there is no such file.
+func Listen(s Source) (addr string, ok bool) {
+	l := &loader{reader: newReader(), source: s, lookup: lookupIn(s.Env)}
+	if _, ok = l.text(); !ok {
+		return "", false
+	}
+	l.read()
+	n := l.schema.child("api").child("listen")
+	if addr, _ = l.given.Get("api" + delim + "listen").(string); addr == "" || n.check(addr) != "" {
+		addr = n.Default
+	}
+	return addr, true
+}
+
 // loader joins the layers and makes the configuration of them.
 type loader struct {
 	*reader

@@ -103,7 +103,7 @@ func (n *node) facts() []string {
 	if n.hasFlag() {
 		origin += " Flag: --" + n.Path + "."
 	}
-	return []string{"Allowed: " + n.allowed() + ".", origin, "Reload: " + n.Reload.words() + "."}
+	return []string{"Allowed: " + n.allowed() + ".", origin, "Reload: " + n.Reload.Words() + "."}
 }
 
 func (n *node) defaultText() string {
@@ -172,7 +172,7 @@ func (n *node) markdownReload() string {
 	if n.Type == TypeSection && !n.Optional {
 		return ""
 	}
-	return n.Reload.words()
+	return n.Reload.Words()
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -13,8 +13,8 @@ const (
 	ReloadRestart Reload = "restart" // when the service is started again; the old value stays in force until then
 )
 
-// words says the same in a sentence of the documentation.
-func (r Reload) words() string {
+// Words says the same as the documentation does.
+func (r Reload) Words() string {
 	return map[Reload]string{
 		ReloadLive: "at once", ReloadLink: "by a clean restart of the link", ReloadRestart: "by a restart of lockstep",
 	}[r]

@@ -49,7 +49,7 @@ func TestCommands_Output(t *testing.T) {
 	rows(t, s.command("lanes", "list", "-o", "csv"), 2)
 	rows(t, s.command("lanes", "list", "-o", "csv", "--state", "stopped"), 0)
 	s.awaitLane(topic, 0, 5*time.Second, func(l laneDetail) bool { return l.Count == 1234 && l.Spans == 1 })
-	s.command("lanes", "show", lane).want(t, 0).says(t, "next to read at the source", "1234", "topic ids")
+	s.command("lanes", "show", lane).want(t, 0).says(t, "next to read at the source", "1234", "source topic's id")
 	var one api.LaneAnswer
 	decode(t, s.command("lanes", "show", lane, "-o", "json").want(t, 0), &one)
 	if one.Lane.Count != 1234 || one.Lane.Opening == 0 || len(one.Lane.SourceTopicID) != 32 || one.Lane.Gaps == nil {
@@ -59,7 +59,7 @@ func TestCommands_Output(t *testing.T) {
 	s.command("gaps").want(t, 0).says(t, "FROM")
 	rows(t, s.command("gaps", "-o", "csv"), 0)
 	s.command("gaps", "-o", "json").want(t, 0).says(t, `"gaps": []`)
-	s.command("validate").want(t, 0).says(t, "cluster primary", "cluster backup", "has the right settings", "1 topics with 2 partitions")
+	s.command("validate").want(t, 0).says(t, "cluster primary", "cluster backup", "has the right settings", "1 topic with 2 partitions")
 	s.command("validate", "-o", "json").want(t, 0).says(t, `"schema": 1`, `"checks"`)
 	rows(t, s.command("validate", "-o", "csv"), 5)
 	s.refusals(t, lane)
@@ -85,7 +85,7 @@ func (s *service) refusals(t *testing.T, lane string) {
 		}
 	}
 	lockstep(t, "no-such-command").want(t, 2)
-	s.command("lanes", "show", s.link()+":no-such/0").want(t, 1).says(t, "no-such")
+	s.command("lanes", "show", s.link()+":no-such/0").want(t, 2).says(t, "no-such")
 	lockstep(t, "run", "-c", "/no/such/file").want(t, 2).says(t, "/no/such/file")
 	lockstep(t, "run").want(t, 2).says(t, "lockstep.yaml", "-c")
 }

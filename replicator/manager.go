@@ -82,6 +82,7 @@ type Manager struct {
 	fatal    chan error
 	owned    chan struct{} // closed once the link is ours
 	standby  atomic.Pointer[Standby]
+	crowd    crowd
 	pulse    *pulse // while Run runs
 
 	offers sync.Mutex // held while lanes are taken up; who has made a pause durable and then holds it sees every lane
@@ -171,6 +172,7 @@ func (m *Manager) Run(ctx, hard context.Context) error {
 	m.stopWork(errStopped)
 	err := g.Wait()
 	m.tasks.Wait()
+	m.tellRest(m.now())
 	switch {
 	case cause != nil:
 		return cause
@@ -315,13 +317,14 @@ func (m *Manager) logState(l *lane, from model.State) {
 	if l.reason != model.ReasonNone {
 		attrs = append(attrs, "reason", l.reason, "detail", l.detail, "remedy", model.Remedy(l.reason, l.id))
 	}
+	tell := func(level slog.Level, msg string) { m.tell(event{level, msg, "reason", string(l.reason)}, attrs...) }
 	switch {
 	case l.state == model.StateStopped:
-		m.log.Error("lane stopped", attrs...)
+		tell(slog.LevelError, "lane stopped")
 	case l.state == model.StateRetrying:
-		m.log.Warn("lane in trouble", attrs...)
+		tell(slog.LevelWarn, "lane in trouble")
 	case from == model.StateRetrying:
-		m.log.Info("lane recovered", attrs...)
+		tell(slog.LevelInfo, "lane recovered")
 	default:
 		m.log.Debug("lane state", attrs...)
 	}

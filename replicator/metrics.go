@@ -117,6 +117,7 @@ func NewCollector(perLane bool, links func() []LinkStatus) *Collector {
 		c.descs[f.name] = prometheus.NewDesc(f.name, f.help, labels, nil)
 	}
 	c.descs[stateMetric] = prometheus.NewDesc(stateMetric, "Lanes by state.", []string{"link", "state", "reason"}, nil)
+	c.descs[heldMetric] = prometheus.NewDesc(heldMetric, "1 while the link stands still as a whole, with the reason.", []string{"link", "reason"}, nil)
 	c.descs[unsealedMetric] = prometheus.NewDesc(unsealedMetric, "Lanes whose older term could not be ended yet.", []string{"link"}, nil)
 	c.descs[formMetric] = prometheus.NewDesc(formMetric, "Batches acknowledged, by the form they were sent in.", []string{"link", "form"}, nil)
 	return c
@@ -125,6 +126,8 @@ func NewCollector(perLane bool, links func() []LinkStatus) *Collector {
 const (
 	stateMetric = "lockstep_lane_state"
 	formMetric  = "lockstep_batches_total"
+
+	heldMetric = "lockstep_link_held"
 
 	unsealedMetric = "lockstep_lanes_unsealed"
 )
@@ -141,6 +144,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range c.links() {
 		c.lanes(ch, s)
 		c.states(ch, s)
+		c.held(ch, s)
 		for form, n := range s.Batches {
 			ch <- prometheus.MustNewConstMetric(c.descs[formMetric], prometheus.CounterValue, float64(n), s.Link, form)
 		}
@@ -164,6 +168,15 @@ func (c *Collector) states(ch chan<- prometheus.Metric, s LinkStatus) {
 	for k, v := range n {
 		ch <- prometheus.MustNewConstMetric(c.descs[stateMetric], prometheus.GaugeValue, float64(v), s.Link, string(k.state), string(k.reason))
 	}
+}
+
+// held shows what holds a link as a whole: one that has no lanes yet is in no lane's figure.
+func (c *Collector) held(ch chan<- prometheus.Metric, s LinkStatus) {
+	v := 0.0
+	if s.Reason != model.ReasonNone {
+		v = 1
+	}
+	ch <- prometheus.MustNewConstMetric(c.descs[heldMetric], prometheus.GaugeValue, v, s.Link, string(s.Reason))
 }
 
 func (c *Collector) lanes(ch chan<- prometheus.Metric, s LinkStatus) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -336,10 +337,10 @@ func (m *Manager) done(o model.Order, s model.OrderStep, err error) model.OrderS
 	attrs := []any{"order", o.Kind, "subject", s.Subject, "was", s.State, "does", s.Does, "by", o.By, "reason", o.Reason}
 	if err != nil {
 		s.Error = err.Error()
-		m.log.Warn("order not done", append(attrs, "error", err)...)
+		m.tell(event{slog.LevelWarn, "order not done", "order", string(o.Kind)}, append(attrs, "error", err)...)
 		return s
 	}
-	m.log.Info("order done", attrs...)
+	m.tell(event{slog.LevelInfo, "order done", "order", string(o.Kind)}, attrs...)
 	return s
 }
 

@@ -121,6 +121,7 @@ func (m *Manager) judge(ctx context.Context, held offsetsync.Claim) (gone bool, 
 		m.standby.Store(&Standby{Owner: held.Owner, Claimed: held.At, Since: m.now()})
 	}
 	heard, _ := m.view.LastBeat()
+	alive := false
 	for since := m.now(); ; {
 		if m.now().Sub(since) >= silentAfter {
 			// Who does not hear may be deaf: what was said up to now counts.
@@ -138,6 +139,10 @@ func (m *Manager) judge(ctx context.Context, held offsetsync.Claim) (gone bool, 
 				"until it is gone (run --wait), or take the link away from it (run --take-over)"}
 		case ok && !beat.Seen.Equal(heard.Seen):
 			heard, since = beat, m.now()
+			if !alive {
+				alive = true
+				m.log.Info("the owner is alive; standing by until it is gone", "owner", held.Owner)
+			}
 		case m.now().Sub(since) >= silentAfter:
 			m.log.Warn("the owner is silent; taking the link over", "owner", held.Owner)
 			return true, nil

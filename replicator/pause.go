@@ -75,18 +75,29 @@ func planPause(o model.Order, subject string, held *model.Pause, lanes int) mode
 	if held != nil {
 		s.State = pauseText(*held)
 	}
-	switch {
-	case o.Kind == model.OrderPause && held == nil:
-		s.Does = fmt.Sprintf("ends %d lanes cleanly, and keeps them so until they are resumed, also over restarts", lanes)
-	case o.Kind == model.OrderPause:
-		s.Does = fmt.Sprintf("is paused already; ends the %d lanes that still copy", lanes)
+	switch pause := o.Kind == model.OrderPause; {
+	case pause && held == nil:
+		s.Does = fmt.Sprintf("ends %s cleanly; it stays paused until it is resumed, also over restarts", countLanes(lanes))
+	case pause && lanes == 0:
+		s.Does = "is paused already"
+	case pause:
+		s.Does = fmt.Sprintf("is paused already; ends %s that did not end yet", countLanes(lanes))
+	case lanes == 0:
+		s.Does = "lifts the pause; no lane is opened by that"
 	default:
-		s.Does = fmt.Sprintf("opens %d lanes again, where they ended", lanes)
+		s.Does = fmt.Sprintf("opens %s again, each where it ended", countLanes(lanes))
 	}
 	if o.Kind == model.OrderResume && held == nil && lanes == 0 {
 		s.Refused = "it is not paused"
 	}
 	return s
+}
+
+func countLanes(n int) string {
+	if n == 1 {
+		return "1 lane"
+	}
+	return fmt.Sprintf("%d lanes", n)
 }
 
 // orderPause pauses or resumes the link, or topics of it.

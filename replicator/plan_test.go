@@ -183,9 +183,11 @@ func TestPlan_Pause(t *testing.T) {
 	}{
 		"pause":                     {o: pause, lanes: 3, does: "ends 3 lanes"},
 		"pause twice":               {o: pause, held: held, does: "paused already"},
+		"pause what comes in":       {o: pause, held: held, lanes: 1, does: "ends 1 lane "},
+		"resume below a pause":      {o: resume, held: held, does: "lifts the pause"},
 		"resume":                    {o: resume, held: held, lanes: 3, does: "opens 3 lanes"},
 		"resume what is not paused": {o: resume, refused: true},
-		"finish a resume":           {o: resume, lanes: 1, does: "opens 1 lanes"},
+		"finish a resume":           {o: resume, lanes: 1, does: "opens 1 lane "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

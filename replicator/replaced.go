@@ -163,10 +163,10 @@ func (m *Manager) accepted(term uint64) bool {
 // Lanes whose topic has the same id go on, or are cut where the source's log ends; others show that their topic is another
 // one.
 func (m *Manager) acceptSource(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
-	step := model.OrderStep{Subject: m.opt.Link, State: string(model.StateStopped) + ", " + string(model.ReasonSourceReplaced)}
+	step := model.OrderStep{Subject: m.opt.Link, State: string(model.StateStopped) + ": " + string(model.ReasonSourceReplaced)}
 	r, _ := m.Replaced()
 	if r == nil {
-		step.State, step.Refused = "", "the link is not stopped as source_replaced"
+		step.State, step.Refused = "not stopped", "the link is not stopped as source_replaced"
 		return []model.OrderStep{step}, nil
 	}
 	id, err := m.src.ID(ctx)

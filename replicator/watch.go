@@ -16,6 +16,7 @@ func (m *Manager) watch(context.Context) {
 		l.overdue(now)
 	}
 	m.leaveHung()
+	m.tellRest(now.Add(-crowdFor))
 }
 
 // hungAfter is how long a lane waits for the answer of a broker that does not lead it any more.

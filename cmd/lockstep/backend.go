@@ -77,7 +77,10 @@ func (r *running) show() api.Link {
 	return a
 }
 
-const stoppedRemedy = "mend the cause, then send the process SIGHUP or change its configuration file: the link starts again"
+const (
+	stoppedRemedy = "mend the cause, then send the process SIGHUP or change its configuration file: the link starts again"
+	deposedRemedy = "none while that instance is the right one; to have the link here again end that one, then send this process SIGHUP"
+)
 
 // failed reports whether the link stopped by itself.
 func (r *running) failed() bool { return r.over() && r.err != nil }
@@ -92,6 +95,10 @@ func (r *running) status() (s replicator.LinkStatus) {
 		return s
 	}
 	s.Reason, s.Detail, s.Since, s.Remedy = stopReason(r.err), r.err.Error(), r.at.UTC(), stoppedRemedy
+	var owned *replicator.OwnedError
+	if errors.As(r.err, &owned) {
+		s.Owner, s.Remedy = owned.Owner, deposedRemedy
+	}
 	for i := range s.Lanes {
 		if l := &s.Lanes[i]; l.State != model.StateStopped && l.State != model.StateClosed {
 			l.State, l.Reason, l.Detail, l.Since, l.Remedy = model.StateStopped, s.Reason, s.Detail, s.Since, s.Remedy
@@ -103,9 +110,12 @@ func (r *running) status() (s replicator.LinkStatus) {
 // stopReason is the word for why a link stopped as a whole.
 func stopReason(err error) model.Reason {
 	var owned *replicator.OwnedError
+	var newer *offsetsync.NewerFormatError
 	switch {
 	case errors.As(err, &owned):
 		return model.ReasonSuperseded
+	case errors.As(err, &newer), errors.Is(err, offsetsync.ErrMalformed):
+		return model.ReasonStateTopic
 	case errors.Is(err, topicsync.ErrClusterChanged): // the target: a replaced source ends no link
 		return model.ReasonTargetLost
 	}

@@ -129,6 +129,9 @@ func (a *app) confirm(ctx context.Context) error {
 		case "y", "yes":
 			return nil
 		}
+		if !strings.HasSuffix(line, "\n") { // the end of the input, not of a line
+			fmt.Fprintln(a.stderr)
+		}
 		return errors.New("not confirmed: nothing was done")
 	case <-ctx.Done():
 		fmt.Fprintln(a.stderr)

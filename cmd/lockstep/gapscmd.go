@@ -32,16 +32,21 @@ func (a *app) gapsCommand() *cobra.Command {
 				return err
 			})
 			if err != nil {
-				return err
+				return orOffline(err)
 			}
-			t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "FROM", "TO", "OFFSETS", "REASON", "AT"}}
-			for _, g := range out.Gaps {
-				t.add(g.Link, g.Topic, strconv.Itoa(int(g.Partition)), strconv.FormatInt(g.From, 10), strconv.FormatInt(g.To, 10),
-					strconv.FormatInt(g.Offsets, 10), g.Reason, g.At.Format(time.RFC3339))
-			}
-			return a.print(out, t)
+			return a.print(out, a.gapsTable(out.Gaps))
 		},
 	}
 	c.Flags().StringVar(&link, "link", "", "only this link")
 	return c
+}
+
+func (a *app) gapsTable(gaps []api.Gap) *table {
+	t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "FROM", "TO", "OFFSETS", "REASON", "AT"}}
+	reason := a.column(26)
+	for _, g := range gaps {
+		t.addLines([]string{g.Link}, []string{g.Topic}, []string{strconv.Itoa(int(g.Partition))}, []string{strconv.FormatInt(g.From, 10)},
+			[]string{strconv.FormatInt(g.To, 10)}, []string{strconv.FormatInt(g.Offsets, 10)}, reason(g.Reason), []string{g.At.Format(time.RFC3339)})
+	}
+	return t
 }

@@ -9,18 +9,19 @@ import (
 )
 
 func (a *app) lanesRetryCommand() *cobra.Command {
-	return a.lanesOrderCommand(model.OrderRetry, "retry", "Look again whether stopped lanes can go on",
+	return a.lanesOrderCommand(model.OrderRetry, "retry", "Look again whether stopped lanes can go on", "every stopped lane of the link",
 		"Look again whether stopped lanes can go on, once what stopped them has been mended. A lane that cannot stops again, with its reason.\n\n"+
 			"A lane that stopped at a gap goes on behind the lost range, which the ledger keeps.")
 }
 
 func (a *app) lanesRebuildCommand() *cobra.Command {
 	return a.lanesOrderCommand(model.OrderRebuild, "rebuild", "Copy stopped lanes anew, into an emptied or new target partition",
+		"every lane of the link that stopped for what a rebuild helps against: target_lost, plan_lost, diverged, source_truncated",
 		"Copy stopped lanes anew from the start of their source logs. What the target partition holds is deleted first, and a target topic "+
 			"that is gone is made again. Offsets that were translated before have no answer any more.")
 }
 
-func (a *app) lanesOrderCommand(kind model.OrderKind, name, short, long string) *cobra.Command {
+func (a *app) lanesOrderCommand(kind model.OrderKind, name, short, allHelp, long string) *cobra.Command {
 	var c consent
 	var link string
 	var all bool
@@ -39,7 +40,7 @@ func (a *app) lanesOrderCommand(kind model.OrderKind, name, short, long string) 
 		},
 	}
 	cmd.Flags().StringVar(&link, "link", "", "with --all: the link")
-	cmd.Flags().BoolVar(&all, "all", false, "every stopped lane of the link")
+	cmd.Flags().BoolVar(&all, "all", false, allHelp)
 	c.addFlags(cmd)
 	return cmd
 }

@@ -77,17 +77,18 @@ func laneTable(l api.LaneDetail) *table {
 	t := &table{head: []string{"LANE", fmt.Sprintf("%s:%s/%d", l.Link, l.Topic, l.Partition)}}
 	t.add("state", l.Shown()+" for "+age(l.Since))
 	if l.Reason != "" {
-		t.add("what was seen", l.Detail)
+		t.addLines([]string{"what was seen"}, wrap(l.Detail, 64))
 		t.add("what to do", l.Remedy)
 	}
 	t.add("target topic", l.TargetTopic)
 	t.add("next to read at the source", strconv.FormatInt(l.SourceOffset, 10))
 	t.add("next to write at the target", strconv.FormatInt(l.TargetOffset, 10))
 	t.add("source log start, stable end, end", offset(l.SourceStartOffset)+", "+offset(l.SourceStableOffset)+", "+offset(l.SourceEndOffset))
-	t.add("behind", offset(l.LagRecords)+" records, "+seconds(l.LagSeconds))
+	t.add("behind", behindText(l.LagRecords, l.LagSeconds))
 	t.add("term, opening, count", fmt.Sprintf("%d, %d, %d", l.Term, l.Opening, l.Count))
 	t.add("spans of the offset map", strconv.Itoa(l.Spans))
-	t.add("topic ids", l.SourceTopicID+" to "+l.TargetTopicID)
+	t.add("source topic's id", l.SourceTopicID)
+	t.add("target topic's id", l.TargetTopicID)
 	t.add("gaps", strconv.Itoa(len(l.Gaps)))
 	return t
 }

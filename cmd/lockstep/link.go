@@ -113,19 +113,23 @@ func (l *link) run(ctx, hard context.Context, once bool) error {
 	if err := l.prepare(ctx, once); err != nil || ctx.Err() != nil {
 		return l.wrap(err)
 	}
-	// The view and the topics end after the copying, which needs both to the last.
+	// The view ends after the copying, which needs it to the last. Without it the copying ends: whoever does not see the
+	// state topic does not see either that the link became another one's.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
-	g, gctx := errgroup.WithContext(following)
+	copying, stopCopying := context.WithCancel(ctx)
+	defer stopCopying()
+	var g errgroup.Group
 	g.Go(func() error {
-		if err := l.view.Run(gctx); gctx.Err() == nil {
+		defer stopCopying()
+		if err := l.view.Run(following); following.Err() == nil {
 			return fmt.Errorf("follow the state topic: %w", err)
 		}
 		return nil
 	})
 	g.Go(func() error {
 		defer stopFollowing()
-		return l.copy(ctx, hard, once)
+		return l.copy(copying, hard, once)
 	})
 	return l.wrap(g.Wait())
 }
@@ -173,8 +177,9 @@ func isRefusal(err error) bool {
 }
 
 func (l *link) wrap(err error) error {
-	if err == nil {
-		return nil
+	var owned *replicator.OwnedError
+	if err == nil || errors.As(err, &owned) { // which names the link
+		return err
 	}
 	return fmt.Errorf("link %s: %w", l.cfg.Name, err)
 }

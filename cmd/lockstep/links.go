@@ -15,6 +15,7 @@ import (
 type links struct {
 	n       *node
 	changes chan *renewal
+	began   time.Time     // set by run before the first link works
 	ended   chan struct{} // holds an element when a link has ended since it was last looked at
 
 	mu   sync.Mutex // guards list
@@ -91,10 +92,15 @@ func (s *links) make(cfg *config.Config, how runMode) error {
 	return nil
 }
 
+// starting is how long a process counts as one that starts: a link that waits for its cluster for longer, or stands by for
+// longer, and then cannot begin must not end those that have copied all the while.
+const starting = time.Minute
+
 // run starts the links and copies until ctx ends, or with once until everything present has been copied. A link that
 // cannot begin ends the others and is the error, as long as the process is starting; one that ends by itself later is
 // shown as stopped while others are at work. Changes are taken over as they come.
 func (s *links) run(ctx, hard context.Context, how runMode) error {
+	s.began = time.Now()
 	for _, r := range s.now() {
 		s.begin(ctx, hard, how.once, r)
 	}
@@ -147,7 +153,7 @@ func (s *links) judge(ctx context.Context) (over bool, err error) {
 			continue
 		}
 		r.noted = true
-		if r.err != nil && r.first && !r.link.ready.Load() {
+		if r.err != nil && r.first && !r.link.ready.Load() && r.at.Sub(s.began) < starting {
 			return true, r.err
 		}
 		if r.err != nil {

@@ -3,12 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"lockstep/api"
 	"lockstep/config"
 	"lockstep/internal/kafka"
+	"lockstep/internal/kafkatest"
+	"lockstep/internal/model"
+	"lockstep/replicator"
 )
 
 // The clients of a cluster are shared as long as its settings stay, and closed with the last link that uses them.
@@ -73,6 +80,8 @@ func TestLinks_Judge(t *testing.T) {
 	}{
 		"all at work":                         {[]*running{works()}, false, nil},
 		"refused at the start":                {[]*running{works(), linkThat("x", true, false, true, refusal)}, true, refusal},
+		"refused after a long wait":           {[]*running{works(), late(linkThat("x", true, false, true, refusal))}, false, nil},
+		"the only one after a long wait":      {[]*running{late(linkThat("x", true, false, true, refusal))}, true, refusal},
 		"ended later, others go on":           {[]*running{works(), linkThat("x", true, true, true, refusal)}, false, nil},
 		"refused after a reload":              {[]*running{works(), linkThat("x", false, false, true, refusal)}, false, nil},
 		"the last one ended":                  {[]*running{linkThat("x", true, true, true, refusal)}, true, refusal},
@@ -85,6 +94,7 @@ func TestLinks_Judge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newLinks(&node{log: slog.New(slog.DiscardHandler)})
+			s.began = time.Now()
 			s.set(c.list)
 			over, err := s.judge(t.Context())
 			if over != c.over || !errors.Is(err, c.err) || (err != nil) != (c.err != nil) {
@@ -97,6 +107,12 @@ func TestLinks_Judge(t *testing.T) {
 			}
 		})
 	}
+}
+
+// late has a link's end come long after the process began.
+func late(r *running) *running {
+	r.at = r.at.Add(time.Hour)
+	return r
 }
 
 func closed() chan struct{} {
@@ -115,4 +131,31 @@ func TestRunning_AStoppedLinkTellsWhy(t *testing.T) {
 	if err := r.ready(); err == nil {
 		t.Error("a stopped link is ready")
 	}
+}
+
+func TestRunning_ALinkTakenAwayNamesItsOwner(t *testing.T) {
+	t.Parallel()
+	r := &running{cfg: config.Link{Name: "dr"}, done: closed(), err: refused(&replicator.OwnedError{Link: "dr", Owner: "other", Why: "another instance took it over"})}
+	if a := r.show(); a.State != api.LinkStateNotOwned || a.Owner != "other" || a.Remedy != deposedRemedy {
+		t.Errorf("shown as %+v", a)
+	}
+}
+
+// A link that cannot read its state topic any more stops and says so: copying on, it would not see who takes it away.
+func TestLinks_StopWithoutTheirStateTopic(t *testing.T) {
+	t.Parallel()
+	p := startNode(t, linkLine("steady", "orders")+linkLine("blind", "x"))
+	for _, topic := range []string{"orders", "x"} {
+		kafkatest.Topic(t, p.src, kafkatest.TopicOptions{Name: topic, Partitions: 1})
+		kafkatest.Produce(t, p.src, topic, 0, kafkatest.Records(20, 1))
+	}
+	p.await("steady:orders/0 copying", "blind:x/0 copying")
+	const state = "lockstep.blind.state"
+	claim := kafkatest.Read(t, p.dst, state, 0, false)[0]
+	kafkatest.Produce(t, p.dst, state, 0, []*kgo.Record{{Key: claim.Key, Value: []byte(`{"v":99}`)}})
+	kafkatest.Eventually(t, 30*time.Second, func() (bool, string) {
+		l, err := p.client.Link(t.Context(), "blind")
+		return err == nil && l.State == api.LinkStateStopped && l.Reason == string(model.ReasonStateTopic), fmt.Sprintf("%+v, %v", l, err)
+	})
+	p.await("steady:orders/0 copying", "blind:x/0 stopped")
 }

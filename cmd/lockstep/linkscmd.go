@@ -90,9 +90,9 @@ func linkTable(l api.Link) *table {
 	t.add("owner", cmp.Or(l.Owner, "-"))
 	t.add("term", strconv.FormatUint(l.Term, 10))
 	t.add("seal", l.Seal)
-	t.add("behind", offset(l.RPO.Records)+" records, "+seconds(l.RPO.Seconds))
+	t.add("behind", behindText(l.RPO.Records, l.RPO.Seconds))
 	if l.RPO.UnknownLanes > 0 {
-		t.add("", plural(l.RPO.UnknownLanes, "lane")+" whose source end is not known are left out")
+		t.add("", "without "+plural(l.RPO.UnknownLanes, "lane")+", as the source has not told where it ends")
 	}
 	t.add("lanes", fmt.Sprintf("%d: %s", l.Lanes.Total, lanesText(l.Lanes)))
 	for _, p := range l.Pauses {

@@ -76,6 +76,8 @@ func exitCode(err error) int {
 		return exitRefused
 	case errors.As(err, &answer) && answer.Code == api.CodeTimeout:
 		return exitTimeout
+	case errors.As(err, &answer) && (answer.Code == api.CodeNotFound || answer.Code == api.CodeBadRequest):
+		return exitUsage // a name or a value on the command line
 	case errors.As(err, &bad):
 		return exitUsage
 	case errors.Is(err, context.DeadlineExceeded):
@@ -100,7 +102,7 @@ func newRoot(a *app) *cobra.Command {
 		Short:         "Keep one Kafka cluster as an exact, provable standby of another",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          help,
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -117,6 +119,9 @@ func newRoot(a *app) *cobra.Command {
 		if c.Args == nil {
 			c.Args = cobra.NoArgs
 		}
+		if !c.Runnable() { // a group: without this its misspelt commands would print the help and succeed
+			c.RunE = help
+		}
 		inner := c.Args
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := inner(cmd, args); err != nil {
@@ -127,6 +132,8 @@ func newRoot(a *app) *cobra.Command {
 	}
 	return root
 }
+
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 func allCommands(c *cobra.Command) []*cobra.Command {
 	out := []*cobra.Command{c}

@@ -54,6 +54,7 @@ func TestExitCodes(t *testing.T) {
 		says string
 	}{
 		"unknown command":          {[]string{"nonsense"}, exitUsage, "nonsense"},
+		"unknown command of lanes": {[]string{"lanes", "nonsense"}, exitUsage, "nonsense"},
 		"unknown flag":             {[]string{"status", "--nonsense"}, exitUsage, "nonsense"},
 		"unknown output":           {[]string{"status", "-o", "xml"}, exitUsage, "table, json, csv"},
 		"no configuration":         {[]string{"run"}, exitUsage, "lockstep.yaml"},
@@ -76,7 +77,8 @@ func TestExitCodes(t *testing.T) {
 		"remove without target":    {[]string{"links", "remove", "dr", "--yes"}, exitUsage, "--target"},
 		"nobody to ask":            {[]string{"links", "pause", "dr", "--server", "http://127.0.0.1:1"}, exitUsage, "--yes"},
 		"nobody takes the order":   {[]string{"links", "pause", "dr", "--yes", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
-		"nobody listens":           {[]string{"status", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
+		"nobody listens":           {[]string{"status", "--server", "http://127.0.0.1:1"}, exitFailed, "no service answers at http://127.0.0.1:1 (connect"},
+		"nobody to translate":      {[]string{"translate", "--link", "dr", "--topic", "t", "--partition", "0", "--offset", "1", "--server", "http://127.0.0.1:1"}, exitFailed, "-c FILE"},
 		"version":                  {[]string{"version"}, exitOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -38,6 +39,14 @@ func (a *app) backend(cmd *cobra.Command, link string) (b api.Backend, done func
 	fmt.Fprintln(a.stderr, "no service answers at", cfg.API.Listen+": reading the target itself")
 	o := newOffline(cmd.Context(), cfg, newLogger(a.stderr, config.Log{Level: "warn"}))
 	return o, o.close, nil
+}
+
+// orOffline adds to an error that nobody listens that the target can be read too.
+func orOffline(err error) error {
+	if errors.Is(err, api.ErrNoService) {
+		return fmt.Errorf("%w; with -c FILE the target itself is read", err)
+	}
+	return err
 }
 
 // serves reports whether the service that answered runs the links that are asked for: another one may listen there.

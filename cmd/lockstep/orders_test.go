@@ -76,6 +76,21 @@ func typed(t *testing.T, text io.Reader, args ...string) (stdout, stderr string,
 	return out.String(), errs.String(), code
 }
 
+// A file with faults keeps nobody from asking the service, which goes on with the configuration from before them.
+func TestService_IsAskedDespiteFaults(t *testing.T) {
+	t.Parallel()
+	addr := strings.TrimPrefix((&orderBackend{}).serve(t), "http://")
+	file := filepath.Join(t.TempDir(), "lockstep.yaml")
+	text := fmt.Sprintf("api: {listen: %q}\nclusters: {a: {brokerz: [x]}}\nlinks: []\n", addr)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := lockstep(t, "status", "-c", file)
+	if code != exitOK || !strings.Contains(out, "too_large") || !strings.Contains(errs, addr) || !strings.Contains(errs, "lockstep validate") {
+		t.Fatalf("exit code %d\n%s\n%s", code, out, errs)
+	}
+}
+
 func goldenText(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -97,7 +112,7 @@ func goldenText(t *testing.T, name, got string) {
 }
 
 func skipStep(end func(*model.OrderStep)) model.OrderStep {
-	s := model.OrderStep{Subject: "dr:orders/1", State: "stopped, too_large",
+	s := model.OrderStep{Subject: "dr:orders/1", State: "stopped: too_large",
 		Does: "goes on at source offset 10; the offsets 9 to 9 are left out and stand in the ledger afterwards", Leaves: 1, CanUndo: false}
 	end(&s)
 	return s
@@ -110,7 +125,7 @@ func isPending(*model.OrderStep)   {}
 
 func TestChange_PlanAndResult(t *testing.T) {
 	t.Parallel()
-	rebuild := model.OrderStep{Subject: "dr:orders/2", State: "stopped, diverged", Does: "deletes what the target partition holds and copies from source offset 0",
+	rebuild := model.OrderStep{Subject: "dr:orders/2", State: "stopped: diverged", Does: "deletes what the target partition holds and copies from source offset 0",
 		Deletes: 1_234_567, Done: true}
 	url := (&orderBackend{steps: []model.OrderStep{skipStep(isDone), rebuild, skipStep(isRefused)}}).serve(t)
 	args := []string{"lanes", "rebuild", "--link", "dr", "--all", "--server", url}
@@ -157,6 +172,7 @@ func TestChange_ExitCodes(t *testing.T) {
 		"the service refuses":   {ends(isDone), api.Refused("wait", "not owned here"), exitRefused, "not owned here", 1},
 		"the service times out": {ends(isDone), context.DeadlineExceeded, exitTimeout, "deadline", 1},
 		"the service fails":     {ends(isDone), errors.New("state topic is gone"), exitFailed, "state topic is gone", 1},
+		"no such link":          {ends(isDone), api.NotFound("lockstep status lists the links", "no link"), exitUsage, "lists the links", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

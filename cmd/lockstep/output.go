@@ -20,6 +20,29 @@ type table struct {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// addLines adds one row whose cells are lines below each other.
+func (t *table) addLines(cells ...[]string) {
+	height := 0
+	for _, c := range cells {
+		height = max(height, len(c))
+	}
+	for i := range height {
+		row := make([]string, len(cells))
+		for j, c := range cells {
+			row[j] = at(c, i)
+		}
+		t.rows = append(t.rows, row)
+	}
+}
+
+// column returns how a column of sentences is cut into lines, so that the table fits a terminal. CSV keeps them whole.
+func (a *app) column(width int) func(text string) []string {
+	if a.output != "table" {
+		return func(text string) []string { return []string{text} }
+	}
+	return func(text string) []string { return wrap(text, width) }
+}
+
 // formats a command may print in.
 func (a *app) checkOutput(allowed ...string) error {
 	if slices.Contains(allowed, a.output) {
@@ -99,6 +122,14 @@ func seconds(p *float64) string {
 	return d.Round(time.Second).String()
 }
 
+// behindText prints how far something is behind.
+func behindText(records *int64, secs *float64) string {
+	if records == nil {
+		return "not known"
+	}
+	return plural(*records, "record") + ", " + seconds(secs)
+}
+
 // age prints how long ago t was.
 func age(t time.Time) string {
 	if t.IsZero() {
@@ -125,4 +156,29 @@ func grouped(n int64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// wrap cuts text into lines of at most width characters, between words. Words that are longer stay whole; no text is one
+// empty line.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
 }

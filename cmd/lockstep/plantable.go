@@ -54,11 +54,7 @@ func planTable(steps []model.OrderStep) *table {
 		if s.Refused != "" {
 			does, costs = "refused: "+s.Refused, []string{"-", "-"}
 		}
-		states, lines := wrap(s.State, maxState), wrap(does, text)
-		t.add(s.Subject, states[0], lines[0], costs[0], costs[1])
-		for i := 1; i < max(len(states), len(lines)); i++ {
-			t.add("", at(states, i), at(lines, i), "", "")
-		}
+		t.addLines([]string{s.Subject}, wrap(s.State, maxState), wrap(does, text), costs[:1], costs[1:])
 	}
 	if n := len(steps) - len(shown); n > 0 {
 		t.add(fmt.Sprintf("and %s more", grouped(int64(n))), "", "-o json lists all", "", "")
@@ -107,6 +103,11 @@ func plural[N int | int64](n N, what string) string {
 func resultTable(steps []model.OrderStep) *table {
 	t := &table{head: []string{"SUBJECT", "RESULT", "DETAIL"}}
 	many := len(steps) > maxSteps
+	subject := 0
+	for _, s := range steps {
+		subject = max(subject, len(s.Subject))
+	}
+	text := max(minText, planWidth-subject-len(outcomeRefused)-2*len("  "))
 	counts := make(map[string]int)
 	for _, s := range steps {
 		result := outcome(s)
@@ -114,7 +115,7 @@ func resultTable(steps []model.OrderStep) *table {
 		if many && (result == outcomeDone || counts[result] > maxSteps/2) {
 			continue
 		}
-		t.add(s.Subject, result, resultDetail(s))
+		t.addLines([]string{s.Subject}, []string{result}, wrap(resultDetail(s), text))
 	}
 	if many {
 		for _, result := range []string{outcomeDone, outcomePending, outcomeFailed, outcomeRefused} {
@@ -134,29 +135,4 @@ func resultDetail(s model.OrderStep) string {
 		return s.Error
 	}
 	return s.Does
-}
-
-// wrap cuts text into lines of at most width characters, between words. Words that are longer stay whole; no text is one
-// empty line.
-func wrap(text string, width int) []string {
-	lines := []string{""}
-	for _, word := range strings.Fields(text) {
-		last := &lines[len(lines)-1]
-		switch {
-		case *last == "":
-			*last = word
-		case len(*last)+1+len(word) <= width:
-			*last += " " + word
-		default:
-			lines = append(lines, word)
-		}
-	}
-	return lines
-}
-
-func at(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
-	}
-	return ""
 }

@@ -86,11 +86,7 @@ func factTable(r probe.Report) *table {
 				detail = f.Detail
 			}
 		}
-		lines := wrap(detail, detailWidth)
-		t.add(f.Name, f.Result, lines[0])
-		for _, line := range lines[1:] {
-			t.add("", "", line)
-		}
+		t.addLines([]string{f.Name}, []string{f.Result}, wrap(detail, detailWidth))
 	}
 	return t
 }
@@ -98,11 +94,7 @@ func factTable(r probe.Report) *table {
 func promiseTable(r probe.Report) *table {
 	t := &table{head: []string{"PROMISE", "HOLDS", "HOW"}}
 	for _, p := range r.Promises {
-		lines := wrap(p.How, detailWidth+3)
-		t.add(p.Name, p.Holds, lines[0])
-		for _, line := range lines[1:] {
-			t.add("", "", line)
-		}
+		t.addLines([]string{p.Name}, []string{p.Holds}, wrap(p.How, detailWidth+3))
 	}
 	return t
 }

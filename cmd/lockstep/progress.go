@@ -114,6 +114,6 @@ func (m *meter) line(t totals, now time.Time) string {
 		left = (time.Duration(float64(t.behind)/m.records) * time.Second).Round(time.Second).String()
 	}
 	done := 100 * float64(t.records) / float64(t.records+t.behind)
-	return fmt.Sprintf("%d lanes  %s copied (%.0f %%)  %s/s  %s records/s  %s left", t.lanes, grouped(t.records), done,
+	return fmt.Sprintf("%d lanes  %s copied (%.0f %%)  %s/s  %s/s  %s left", t.lanes, grouped(t.records), done,
 		humanBytes(m.bytes), grouped(int64(m.records)), left)
 }

@@ -102,9 +102,12 @@ func (r *reloader) take(ctx context.Context, seen sight, asked bool) {
 	}
 	next := config.InForce(r.inForce, loaded)
 	what, waits := config.Diff(r.inForce, next), config.Diff(next, loaded)
-	if len(what)+len(waits) > 0 {
+	switch mended := r.Status().Failed != nil; {
+	case len(what)+len(waits) > 0:
 		r.log.Info("configuration changed", "changes", len(what)+len(waits), "keys", keysOf(slices.Concat(what, waits)))
-	} else if asked {
+	case mended:
+		r.log.Info("the configuration has no faults any more, and is the one in force")
+	case asked:
 		r.log.Info("configuration is unchanged")
 	}
 	if err := r.apply(ctx, next, what); err != nil {
@@ -112,7 +115,7 @@ func (r *reloader) take(ctx context.Context, seen sight, asked bool) {
 	}
 	r.inForce = next
 	for _, c := range what {
-		r.log.Info("setting changed", "key", c.Key, "old", c.Old, "new", c.New, "taken_over", c.Reload)
+		r.log.Info("setting changed", "key", c.Key, "old", c.Old, "new", c.New, "taken_over", c.Reload.Words())
 	}
 	for _, c := range waits {
 		r.log.Warn("setting changes at the next start; the old value stays in force until then", "key", c.Key, "old", c.Old, "new", c.New)

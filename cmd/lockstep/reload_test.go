@@ -190,6 +190,9 @@ func TestReloader_FaultsLeaveTheOldInForce(t *testing.T) {
 	if st := w.Status(); st.Failed != nil {
 		t.Errorf("status %+v", st)
 	}
+	if log := w.out.String(); strings.Count(log, "no faults any more") != 1 {
+		t.Errorf("the log does not tell once that the faults are gone:\n%s", log)
+	}
 }
 
 // What was missing may be a file that the configuration names: its own content does not change when that one appears.

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -128,4 +129,23 @@ func texts(t *testing.T) (out []string) {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// The page about lanes has every reason, and names only commands that exist.
+func TestLanesPage_HasEveryReason(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/lanes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range reasons(t) {
+		if !strings.Contains(string(page), "`"+string(r)+"`") {
+			t.Errorf("docs/lanes.md does not tell about %s", r)
+		}
+	}
+	for _, m := range mentioned.FindAllStringSubmatch(string(page), -1) {
+		if help, errs, code := lockstep(t, m[1], m[2], "--help"); m[1] != "run" && (code != exitOK || !strings.Contains(help, "lockstep "+m[1]+" "+m[2])) {
+			t.Errorf("docs/lanes.md names lockstep %s %s: %s%s", m[1], m[2], help, errs)
+		}
+	}
 }

@@ -23,8 +23,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: "Run the service: copy until stopped.\n\nThe first SIGINT or SIGTERM ends cleanly: what was sent is finished and stored. " +
 			"A second one ends at once. After an end that was not clean the next start seals the lanes concerned and reads from the target how far they came.\n\n" +
 			"A link belongs to one instance. While another one is alive this exits with code 3; when that one was silent for half a minute, or has " +
-			"given the link up, this takes over. --wait stands by until then. --take-over does not wait: the other instance sees it, writes nothing " +
-			"more and exits with code 3.\n\n" +
+			"given the link up, this takes over. --wait stands by until then. --take-over does not wait: the other instance sees it and writes nothing " +
+			"more; it exits with code 3 when that was its last link.\n\n" +
 			"A changed configuration file is taken over within seconds, and on SIGHUP at once: lanes that a change does not concern do not notice. " +
 			"A file with faults is not taken over.",
 		RunE: func(cmd *cobra.Command, _ []string) error {

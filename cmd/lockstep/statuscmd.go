@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,23 +13,42 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/api"
+	"lockstep/config"
 )
 
 // service returns a client of the running service: the one that --server names, else the one that the configuration
-// would start, else the default address.
+// would start, else the default address. Faults of the configuration are no hindrance: the service runs with the one from
+// before them, and its status tells them.
 func (a *app) service(cmd *cobra.Command) (*api.Client, error) {
 	if a.server != "" {
 		return api.NewClient(a.server, nil)
 	}
 	cfg, err := a.load(cmd)
 	var e *exitError
+	var bad *config.Errors
 	switch {
 	case err == nil:
 		return api.NewClient("http://"+cfg.API.Listen, nil)
+	case errors.As(err, &bad):
+		return a.serviceDespite(cmd, bad)
 	case errors.As(err, &e) && a.configFile == "":
 		return api.NewClient("", nil)
 	}
 	return nil, err
+}
+
+// serviceDespite is service with a configuration that has faults.
+func (a *app) serviceDespite(cmd *cobra.Command, bad *config.Errors) (*api.Client, error) {
+	source, err := a.source(cmd)
+	if err != nil {
+		return nil, err
+	}
+	addr, ok := config.Listen(source)
+	if !ok {
+		return nil, bad
+	}
+	fmt.Fprintf(a.stderr, "the configuration has %s (lockstep validate tells more); asking the service at %s\n", plural(len(bad.Faults), "fault"), addr)
+	return api.NewClient("http://"+addr, nil)
 }
 
 // ask calls f for every link of the running service, or only for the named one.
@@ -80,7 +100,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.print(status, statusTable(status.Links)); err != nil || a.output != "table" {
+			if err := a.print(status, a.statusTable(status.Links)); err != nil || a.output != "table" {
 				return err
 			}
 			a.configTroubles(status.Config)
@@ -110,25 +130,35 @@ func (a *app) configTroubles(c *api.ConfigStatus) {
 	}
 }
 
-func statusTable(links []api.Link) *table {
+// lanesWidth lets the table of links fit 100 columns where their names are not too long.
+const lanesWidth = 24
+
+func (a *app) statusTable(links []api.Link) *table {
 	t := &table{head: []string{"LINK", "FROM", "TO", "STATE", "BEHIND", "SECONDS", "LANES", "TERM", "SEAL"}}
 	for _, l := range links {
-		t.add(l.Name, l.Source, l.Target, l.State, offset(l.RPO.Records), seconds(l.RPO.Seconds), lanesText(l.Lanes),
-			strconv.FormatUint(l.Term, 10), l.Seal)
+		t.addLines([]string{l.Name}, []string{l.Source}, []string{l.Target}, []string{l.State}, []string{offset(l.RPO.Records)},
+			[]string{seconds(l.RPO.Seconds)}, a.lanesLines(l.Lanes), []string{strconv.FormatUint(l.Term, 10)}, []string{l.Seal})
 	}
 	return t
 }
 
-func lanesText(c api.Counts) string {
-	var parts []string
+// lanesLines has a line for each state where one for all is too long.
+func (a *app) lanesLines(c api.Counts) []string {
+	text := lanesText(c)
+	if a.output == "table" && len(text) > lanesWidth {
+		return lanesParts(c)
+	}
+	return []string{text}
+}
+
+func lanesText(c api.Counts) string { return cmp.Or(strings.Join(lanesParts(c), ", "), "none") }
+
+func lanesParts(c api.Counts) (parts []string) {
 	for state, n := range c.ByState {
 		parts = append(parts, fmt.Sprintf("%d %s", n, state))
 	}
 	slices.Sort(parts)
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // shownPerReason is how many lanes that stopped for the same reason are shown one by one: what stopped 2,000 lanes is

@@ -43,7 +43,7 @@ func (a *app) translateCommand() *cobra.Command {
 			defer done()
 			out, err := b.Translate(cmd.Context(), link, api.TranslateRequest{Reverse: reverse, Offsets: positions})
 			if err != nil {
-				return err
+				return orOffline(err)
 			}
 			if err := a.print(api.Offsets{Schema: api.Schema, Offsets: out}, offsetTable(out)); err != nil {
 				return err

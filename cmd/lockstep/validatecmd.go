@@ -64,7 +64,7 @@ func (a *app) validateCommand() *cobra.Command {
 }
 
 func (a *app) printFindings(found []finding) error {
-	if err := a.print(map[string]any{"schema": 1, "checks": found}, findingTable(found)); err != nil {
+	if err := a.print(map[string]any{"schema": 1, "checks": found}, a.findingTable(found)); err != nil {
 		return err
 	}
 	return failedChecks(found)
@@ -73,7 +73,7 @@ func (a *app) printFindings(found []finding) error {
 // validateAndProbe probes whatever the checks found: what they miss, the brokers tell.
 func (a *app) validateAndProbe(ctx context.Context, cfg *config.Config, found []finding) error {
 	reports, probing := a.probeTargets(ctx, cfg)
-	err := a.print(map[string]any{"schema": 1, "checks": found, "probes": reports}, findingTable(found))
+	err := a.print(map[string]any{"schema": 1, "checks": found, "probes": reports}, a.findingTable(found))
 	if err == nil && a.output == "table" {
 		err = a.printProbes(reports)
 	}
@@ -83,10 +83,12 @@ func (a *app) validateAndProbe(ctx context.Context, cfg *config.Config, found []
 	return brokenPromises(reports)
 }
 
-func findingTable(found []finding) *table {
+// findingTable wraps what was seen. What to do about it stays in one line: it may hold a command to copy.
+func (a *app) findingTable(found []finding) *table {
 	t := &table{head: []string{"CHECK", "RESULT", "DETAIL"}}
+	detail := a.column(60)
 	for _, f := range found {
-		t.add(f.What, f.Result, f.Detail)
+		t.addLines([]string{f.What}, []string{f.Result}, detail(f.Detail))
 		if f.Remedy != "" {
 			t.add("", "what to do", f.Remedy)
 		}
@@ -115,7 +117,7 @@ func validate(ctx context.Context, cfg *config.Config, log *slog.Logger) ([]find
 	}
 	defer closeAll(clusters)
 	v := &validator{cfg: cfg, clusters: clusters, metas: make(map[string]kafka.Meta),
-		found: []finding{{What: "configuration", Result: resultOK, Detail: fmt.Sprintf("%d clusters, %d links", len(cfg.Clusters), len(cfg.Links))}}}
+		found: []finding{{What: "configuration", Result: resultOK, Detail: plural(len(cfg.Clusters), "cluster") + ", " + plural(len(cfg.Links), "link")}}}
 	for _, name := range sortedKeys(clusters) {
 		v.cluster(ctx, name)
 	}
@@ -177,7 +179,7 @@ func (v *validator) cluster(ctx context.Context, name string) {
 	}
 	v.metas[name] = meta
 	v.versions(ctx, name)
-	v.add("cluster "+name, resultOK, fmt.Sprintf("id %s, %d brokers, %d topics visible", meta.ClusterID, len(meta.Brokers), len(meta.Topics)), "")
+	v.add("cluster "+name, resultOK, fmt.Sprintf("id %s, %s, %s visible", meta.ClusterID, plural(len(meta.Brokers), "broker"), plural(len(meta.Topics), "topic")), "")
 }
 
 // versions adds a finding only for brokers that cannot do what is needed of them.
@@ -228,7 +230,7 @@ func (v *validator) topics(l config.Link, src, dst kafka.Meta) {
 			missing++
 		}
 	}
-	detail := fmt.Sprintf("%d topics with %d partitions are selected, %d of them do not exist on %s yet", selected, partitions, missing, l.Target)
+	detail := fmt.Sprintf("selected: %s with %s; not yet on %s: %s", plural(selected, "topic"), plural(partitions, "partition"), l.Target, plural(missing, "topic"))
 	if selected == 0 {
 		v.add("link "+l.Name+" topics", resultWarning, detail, "check topics.include and topics.exclude, and that the user may describe the topics on "+l.Source)
 		return
@@ -255,7 +257,9 @@ func (v *validator) stateTopic(ctx context.Context, l config.Link) {
 	var wrong *statelog.SettingsError
 	switch err := log.Check(ctx); {
 	case errors.As(err, &wrong):
-		v.add(what, resultFailed, err.Error(), "")
+		for _, w := range wrong.Wrong {
+			v.add(what, resultFailed, fmt.Sprintf("%s is %s, must be %s (%s)", w.Setting, w.Is, w.Want, w.Why), w.Repair)
+		}
 	case err != nil:
 		v.add(what, resultWarning, err.Error(), "")
 	default:
