@@ -124,7 +124,7 @@ func (m *Manager) drain(ctx context.Context) bool {
 // beginDrain takes no more lanes, and lets none send anything new.
 func (m *Manager) beginDrain() {
 	m.mu.Lock()
-	m.closing = true
+	m.closing.Store(true) // whoever takes up a lane after this leaves it draining
 	m.mu.Unlock()
 	for _, l := range m.all() {
 		l.mu.Lock()

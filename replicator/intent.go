@@ -65,6 +65,10 @@ func leaveOpener(es []*entry) {
 func (l *lane) atRest() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.restsLocked()
+}
+
+func (l *lane) restsLocked() bool {
 	return l.atOpener == 0 && len(l.inflight) == 0 && l.planning == 0 && !l.preparing && l.verdict == goOn
 }
 
@@ -91,7 +95,7 @@ func (l *lane) reenterLocked() {
 		l.unwantLocked()
 	}
 	l.joinsLocked(l.offered)
-	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, false
+	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, l.m.closing.Load()
 	l.fault, l.attempts = time.Time{}, 0
 	l.wantLocked()
 	l.setLocked(model.StateOpening, model.ReasonNone, "", l.m.now())

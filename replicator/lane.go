@@ -114,6 +114,7 @@ type lane struct {
 	offered model.Identity // its topics, as they were offered last; ident is what it works with
 	intent  *intent        // what was ordered for its next opening
 	leave   *departure     // how it is to end
+	returns bool           // it is taken up again as soon as it has ended so
 	wanted  bool           // leaders are looked for
 
 	opening   uint64

@@ -40,9 +40,7 @@ func (m *Manager) takesOrders() error {
 	default:
 		return fmt.Errorf("link %s is not open yet", m.opt.Link)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closing {
+	if m.closing.Load() {
 		return fmt.Errorf("link %s is being stopped", m.opt.Link)
 	}
 	return nil
@@ -244,7 +242,7 @@ func (m *Manager) give(ctx context.Context, o model.Order, l *lane, p picture) (
 		err = m.handOver(l, it, waits)
 	}
 	if err != nil && it.retried {
-		m.spawn(func(ctx context.Context) { m.tryOn(ctx, l, it.was) })
+		m.again(it.was.reason, l) // it was stopped for the order alone
 	}
 	return it, waits, err
 }
@@ -260,24 +258,6 @@ func (m *Manager) handOver(l *lane, it *intent, waits bool) error {
 		return errors.New("it changed meanwhile: look at it again")
 	}
 	return nil
-}
-
-// tryOn lets a lane try again that was stopped for an order alone, which then was not given.
-func (m *Manager) tryOn(ctx context.Context, l *lane, was refusal) {
-	tick := time.NewTicker(releaseLook)
-	defer tick.Stop()
-	for !l.atRest() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state == model.StateStopped && l.reason == was.reason && l.intent == nil {
-		l.reenterLocked()
-	}
 }
 
 // stoppedFor is why the lane stopped, or what holds it up.
