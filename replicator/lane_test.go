@@ -335,6 +335,33 @@ func TestLane_RepairMeetsWhatItNeverSent(t *testing.T) {
 	}
 }
 
+// A read that took long must not settle what a later opening sends: its counts begin anew, and so it looks the same.
+func TestLane_RepairOfAnEarlierOpeningSettlesNothing(t *testing.T) {
+	t.Parallel()
+	m, l, s := newOpenLane(t)
+	feed(t, l, 100, 2)
+	o := l.take(s)
+	h, err := batch.Parse(o.raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.BaseOffset = 10
+	l.settle(o, -1, errors.New("connection cut"))
+	_, term := l.mended()
+	l.stop(model.ReasonRefused, "by an order")
+	next := testTerm
+	next.N, next.Epoch = next.N+1, next.Epoch+1
+	l.mu.Lock()
+	l.state = model.StateOpening
+	l.mu.Unlock()
+	l.begin(2, next, model.Cursor{Src: 102, Dst: 13, SrcEpoch: -1}, m.now())
+	feed(t, l, 102, 2)
+	l.resume(l.mend(h, term))
+	if o = l.take(s); o == nil || o.srcFrom != 102 || l.cursor.Src != 102 {
+		t.Fatalf("the cursor is %+v and %+v is sent next: records of the new opening were never sent", l.cursor, o)
+	}
+}
+
 func TestLane_UnknownOutcomeOfOldRecordsNeedsANewTerm(t *testing.T) {
 	t.Parallel()
 	m, l, s := newOpenLane(t)
