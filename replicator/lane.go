@@ -453,6 +453,7 @@ func (l *lane) stop(r model.Reason, detail string) {
 }
 
 func (l *lane) stopLocked(r model.Reason, detail string) {
+	copied, well := l.open, l.endedWell
 	l.open = false
 	l.answerLocked(l.intent, stopError(r, detail))
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
@@ -462,6 +463,9 @@ func (l *lane) stopLocked(r model.Reason, detail string) {
 		return
 	}
 	l.endLocked() // whoever repairs the lane finds that it is not to go on
+	if !copied {
+		l.endedWell = l.endedWell && well // how it ended was decided before, or is what was to be found out
+	}
 }
 
 // lastOffset walks the batches of a fetch answer and returns the offset behind the last whole one and its leader

@@ -362,6 +362,17 @@ func TestLane_RepairOfAnEarlierOpeningSettlesNothing(t *testing.T) {
 	}
 }
 
+// A group of lanes at a broker that hangs comes back late: a lane that another group has opened meanwhile is in no trouble.
+func TestLater_LeavesAnOpenLaneAlone(t *testing.T) {
+	t.Parallel()
+	m, l, _ := newOpenLane(t)
+	l.observe(0, 100, 100, m.now()) // its source answers
+	m.later(l, model.ReasonSuperseded, "another opening came first")
+	if !l.fault.IsZero() {
+		t.Fatalf("an open lane shows %+v", l.why)
+	}
+}
+
 func TestLane_UnknownOutcomeOfOldRecordsNeedsANewTerm(t *testing.T) {
 	t.Parallel()
 	m, l, s := newOpenLane(t)
@@ -471,6 +482,28 @@ func TestLane_DrainIsNotCleanWhileABatchMayStillLand(t *testing.T) {
 	l.resume(nil) // the log did not show it: a late copy may still come
 	if p, ok := l.progress(true); ok && p.Clean {
 		t.Fatal("ended cleanly although a batch may still land")
+	}
+}
+
+// What a lane that is on its way to a new term holds is not known before the target's log was read, and a lane that
+// diverged does not get to know it by being stopped once more.
+func TestLane_NoCleanEndForAnUnknownPosition(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(l *lane, s *sender){
+		"on its way to a new term": func(l *lane, s *sender) { l.settle(l.take(s), -1, kerr.InvalidProducerEpoch) },
+		"diverged":                 func(l *lane, _ *sender) { l.stop(model.ReasonDiverged, "other records") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, l, s := newOpenLane(t)
+			feed(t, l, 100, 1, 1)
+			l.settle(l.take(s), 10, nil)
+			before(l, s)
+			l.stop(model.ReasonSourceDeleted, "the topic does not exist any more")
+			if p, ok := l.progress(false); ok && p.Clean {
+				t.Fatalf("a clean end at %+v", p.Cursor)
+			}
+		})
 	}
 }
 

@@ -91,7 +91,7 @@ func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 func (m *Manager) later(l *lane, r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == model.StateStopped || l.draining && l.verdict != mending {
+	if l.state == model.StateStopped || (l.draining || !l.entering) && l.verdict != mending {
 		return
 	}
 	l.attempts++
