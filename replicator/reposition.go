@@ -279,18 +279,19 @@ func (m *Manager) emptied(ctx context.Context, es []*entry) (ok []*entry) {
 	return ready
 }
 
-// due returns up to where an entry's target log has to be emptied, 0 when it need not be.
+// due returns up to where an entry's target log has to be emptied, 0 when it need not be. A log that lost its end, with the
+// marker in front of the origin, has nothing to be deleted there, and Kafka refuses to.
 func (m *Manager) due(ctx context.Context, e *entry) (int64, error) {
-	o := e.next
+	o, to := e.next, e.next.Origin.Dst
 	if o.N == 0 {
-		o = e.state.Opening
+		o, to = e.state.Opening, min(e.state.Opening.Origin.Dst, e.end)
 	}
-	if !o.Anew || e.start >= o.Origin.Dst || e.end == 0 || !sameTarget(o.Identity, e.ident) {
+	if !o.Anew || e.start >= to || e.end == 0 || !sameTarget(o.Identity, e.ident) {
 		return 0, nil
 	}
-	holds, err := m.holdsRecords(ctx, e.part, e.start, o.Origin.Dst)
+	holds, err := m.holdsRecords(ctx, e.part, e.start, to)
 	if !holds || err != nil {
 		return 0, err
 	}
-	return o.Origin.Dst, nil
+	return to, nil
 }
