@@ -116,6 +116,18 @@ func (l *lane) withdraw(it *intent) {
 	}
 }
 
+// stillOrdered reports whether an entry's intent holds. Whoever ordered what was withdrawn has heard that it is not done: the
+// lane comes up again without it.
+func (m *Manager) stillOrdered(e *entry) bool {
+	e.lane.mu.Lock()
+	defer e.lane.mu.Unlock()
+	holds := e.intent == nil || e.lane.intent == e.intent
+	if !holds {
+		m.openQ.push(e.lane)
+	}
+	return holds
+}
+
 // asks returns the special offset or the time stamp that the source's leader is asked for; false when the intent needs none.
 func (it *intent) asks() (at int64, ok bool) {
 	switch {

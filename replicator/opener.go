@@ -317,7 +317,7 @@ func (m *Manager) laterAll(es []*entry, what string, err error) {
 // commit makes openings durable and lets their lanes go. An opening that another one forestalled is void, and its lane
 // looks at the state again.
 func (m *Manager) commit(ctx context.Context, es []*entry) {
-	es = slices.DeleteFunc(es, func(e *entry) bool { return e.lane.leaving() })
+	es = slices.DeleteFunc(es, func(e *entry) bool { return e.lane.leaving() || !m.stillOrdered(e) })
 	if len(es) == 0 {
 		return
 	}

@@ -681,3 +681,35 @@ func growTopic(t *testing.T, c kafkatest.Target, topic string, n int32) {
 	})
 	kafkatest.AwaitLeaders(t, c, topic)
 }
+
+// An order that was not done in time is not done later either, when whoever gave it has heard that it was not.
+func TestOrder_WithdrawnIsNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	r, topic := stuck(t, src, dst)
+	l := r.m.lane(r.id(topic, 0))
+	answer := make(chan struct{})
+	dst.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
+		dst.KeepControl()
+		l.mu.Lock()
+		ordered := l.intent != nil
+		l.mu.Unlock()
+		if ordered {
+			dst.SleepControl(func() { <-answer })
+		}
+		return nil, nil, false
+	})
+	opening := r.lane(topic, 0).Opening
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	steps, err := r.m.Order(ctx, model.Order{Kind: model.OrderSkip, Lanes: ref(topic, 0), To: 11, Reason: "spam"})
+	if err != nil || len(steps) != 1 || !strings.Contains(steps[0].Error, "not done in time") {
+		t.Fatalf("%+v, %v", steps, err)
+	}
+	close(answer)
+	r.await(topic, 0, func(s model.LaneStatus) bool { return s.Opening > opening && s.State != model.StateOpening })
+	if s := r.stopsAs(topic, 0, model.ReasonTooLarge); s.Cursor.Src != 10 {
+		t.Errorf("lane %+v", s)
+	}
+	r.gaps()
+}

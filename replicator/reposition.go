@@ -106,6 +106,9 @@ func (m *Manager) enterLedger(ctx context.Context, e *entry, g model.Gap) bool {
 	if g == e.intent.written {
 		return true // an attempt before this one came so far
 	}
+	if !m.stillOrdered(e) {
+		return false
+	}
 	now := g
 	now.At = m.now()
 	if err := m.store.Gap(ctx, now); err != nil {
@@ -191,7 +194,7 @@ func (m *Manager) elsewhere(ctx context.Context, e *entry, at model.Cursor) bool
 			e.lane.stop(it.was.reason, it.was.detail)
 			return false
 		}
-		to = at.Src // it goes on trying where it stands
+		to, e.intent = at.Src, nil // it goes on trying where it stands
 	}
 	e.next.Origin.Src = to
 	return to == at.Src || m.enterLedger(ctx, e, skipped(e, at, to))
