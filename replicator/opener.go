@@ -293,10 +293,14 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 		m.laterAll(es, "take a term", err)
 		return nil
 	}
-	froms := m.startOffsets(ctx, es)
+	parts, ats := make([]kafka.Part, len(es)), make([]int64, len(es))
+	for i, e := range es {
+		parts[i], ats[i] = e.srcPart(), m.tuning().Start.offset(e.born)
+	}
+	froms := m.positions(ctx, parts, ats)
 	var ready []*entry
 	for _, e := range es {
-		from := froms[e.lane.id]
+		from := froms[e.srcPart()]
 		if from.Err != nil {
 			m.laterErr(e.lane, "ask the source leader for the start position", from.Err)
 			continue

@@ -229,7 +229,7 @@ func (m *Manager) give(ctx context.Context, o model.Order, l *lane, p picture) (
 	it = &intent{kind: o.Kind, reason: o.Reason, opening: p.stored.Opening.N, to: o.To, was: l.stoppedFor(), answer: make(chan error, 1)}
 	it.behindGap = o.Kind == model.OrderRetry && p.reason == model.ReasonGap
 	if o.Kind == model.OrderAdopt {
-		it.from = m.adoptFrom(o, l.isBorn())
+		it.from = m.adoptFrom(o, p.born)
 	}
 	if waits = o.Kind == model.OrderRebuild && p.reason == model.ReasonTargetLost && (p.mustRemake() || otherID(p.now.Dst, p.dstID)); waits {
 		if m.opt.Remake == nil {
@@ -265,12 +265,6 @@ func (l *lane) stoppedFor() refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return refusal{reason: l.reason, detail: l.detail}
-}
-
-func (l *lane) isBorn() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.born
 }
 
 // rest stops a lane that does not go on by itself, waits until nothing of it is under way, and has its end stored.

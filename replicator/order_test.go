@@ -436,6 +436,27 @@ func TestOrder_AdoptWhatTheTargetHolds(t *testing.T) {
 	}
 }
 
+// What a lane of a young topic would begin with is what its plan says, whatever the link's start is.
+func TestOrder_AdoptOfAYoungTopic(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	r := newRig(t, src, dst, func(o *Options) { o.Tuning.Start.Latest = true })
+	topic := r.topic(1, nil)
+	r.produce(topic, 0, 10)
+	kafkatest.Produce(t, dst, topic, 0, kafkatest.Records(3, 1), kafkatest.ProduceOptions{})
+	r.offer(topic)
+	r.stopsAs(topic, 0, model.ReasonNotEmpty)
+	l := r.m.lane(r.id(topic, 0))
+	l.mu.Lock()
+	l.born = true // as topicsync tells
+	l.mu.Unlock()
+	steps := r.does(model.Order{Kind: model.OrderAdopt, Topics: []string{topic}})
+	r.copied(topic, 0)
+	if from := 10 - (kafkatest.End(t, dst, topic, 0) - 4); !strings.Contains(steps[0].Does, fmt.Sprintf("from source offset %d,", from)) {
+		t.Errorf("it began at source offset %d, the plan was: %s", from, steps[0].Does)
+	}
+}
+
 func TestOrder_AdoptRefusedForAnotherLinksTopic(t *testing.T) {
 	t.Parallel()
 	src, dst := kafkatest.FakePair(t)

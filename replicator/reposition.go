@@ -13,28 +13,21 @@ import (
 
 // asked asks the source's leaders for what intents have to know. A lane whose leader does not answer comes up again.
 func (m *Manager) asked(ctx context.Context, es []*entry) (ok []*entry) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	ask := make(map[int64][]kafka.Part)
+	var parts []kafka.Part
+	var ats []int64
 	for _, e := range es {
 		if at, needs := e.intent.asks(); needs {
-			ask[at] = append(ask[at], e.srcPart())
+			parts, ats = append(parts, e.srcPart()), append(ats, at)
 		}
 	}
-	got := make(map[int64]map[kafka.Part]kafka.Offset, len(ask))
-	for at, parts := range ask {
-		got[at] = m.sourceOffsets(ctx, parts, at)
-	}
+	got := m.positions(ctx, parts, ats)
 	for _, e := range es {
-		at, needs := e.intent.asks()
-		o := got[at][e.srcPart()]
-		if needs && o.Err != nil {
+		o := got[e.srcPart()] // the zero value for those that need none
+		if o.Err != nil {
 			m.laterErr(e.lane, "ask the source leader for the position", o.Err)
 			continue
 		}
-		if e.from = o.Offset; !needs {
-			e.from = 0
-		}
+		e.from = o.Offset
 		ok = append(ok, e)
 	}
 	return ok
@@ -42,24 +35,6 @@ func (m *Manager) asked(ctx context.Context, es []*entry) (ok []*entry) {
 
 func (e *entry) srcPart() kafka.Part {
 	return kafka.Part{Topic: e.lane.id.Topic, ID: e.ident.Src, Partition: e.lane.id.Partition}
-}
-
-// sourceOffsets asks for an offset of the source's logs as this link may read them; a time behind every record gives the
-// end.
-func (m *Manager) sourceOffsets(ctx context.Context, parts []kafka.Part, at int64) map[kafka.Part]kafka.Offset {
-	got := m.src.ListOffsets(ctx, parts, at, !m.opt.ReadUncommitted)
-	var behind []kafka.Part
-	for p, o := range got {
-		if o.Err == nil && o.Offset < 0 {
-			behind = append(behind, p)
-		}
-	}
-	if len(behind) > 0 {
-		for p, o := range m.src.ListOffsets(ctx, behind, kafka.AtEnd, !m.opt.ReadUncommitted) {
-			got[p] = o
-		}
-	}
-	return got
 }
 
 // moved places the next opening of a cleanly ended lane where an operator said, in the same term: nothing of the old
