@@ -65,7 +65,7 @@ func (m *Manager) moved(ctx context.Context, e *entry) bool {
 // skipped is the ledger entry of going on at another source offset. Going back happens only where the source lost what the
 // target holds.
 func skipped(e *entry, at model.Cursor, to int64) model.Gap {
-	g := model.Gap{Lane: e.lane.id, From: at.Src, To: to, Reason: "retention"}
+	g := model.Gap{Lane: e.lane.id, From: at.Src, To: to, Reason: byRetention}
 	if e.intent.kind == model.OrderSkip {
 		g.Reason = "skipped: " + e.intent.reason
 	}
@@ -84,15 +84,11 @@ func (m *Manager) enterLedger(ctx context.Context, e *entry, g model.Gap) bool {
 	if !m.stillOrdered(e) {
 		return false
 	}
-	now := g
-	now.At = m.now()
-	if err := m.store.Gap(ctx, now); err != nil {
+	if err := m.leaveOut(ctx, g); err != nil {
 		m.laterErr(e.lane, "write the ledger", err)
 		return false
 	}
 	e.intent.written = g
-	m.metrics.gapRecords.WithLabelValues(m.opt.Link).Add(float64(g.To - g.From))
-	m.log.Warn("source offsets are left out", "topic", g.Lane.Topic, "partition", g.Lane.Partition, "src_from", g.From, "src_to", g.To, "reason", g.Reason)
 	return true
 }
 
