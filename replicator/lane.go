@@ -221,7 +221,7 @@ func (l *lane) position() (pos kafka.Position, gen uint32, ok, hold bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.entering && !l.stalled() || l.ranged:
+	case l.entering && !l.stalled() || l.ranged && l.open:
 		return pos, 0, false, true
 	case l.m.now().Before(l.pauseUntil):
 		return pos, 0, false, l.pauseShort

@@ -362,6 +362,22 @@ func TestLane_RepairOfAnEarlierOpeningSettlesNothing(t *testing.T) {
 	}
 }
 
+// A lane that stopped for what its source's log lacks asks for nothing any more: its fetcher polls at leisure.
+func TestLane_StoppedAtAGapKeepsNoFetcherBusy(t *testing.T) {
+	t.Parallel()
+	_, l, _ := newOpenLane(t)
+	l.mu.Lock()
+	l.ranged = true
+	l.mu.Unlock()
+	if _, _, _, hold := l.position(); !hold {
+		t.Fatal("a lane that is being looked into is wanted soon")
+	}
+	l.stop(model.ReasonGap, "deleted before it was read")
+	if _, _, ok, hold := l.position(); ok || hold {
+		t.Fatalf("a stopped lane: ok %v, hold %v", ok, hold)
+	}
+}
+
 // A group of lanes at a broker that hangs comes back late: a lane that another group has opened meanwhile is in no trouble.
 func TestLater_LeavesAnOpenLaneAlone(t *testing.T) {
 	t.Parallel()
