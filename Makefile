@@ -33,7 +33,7 @@ LONG_FILES = $(shell grep -rl --include='*_test.go' --exclude-dir=.cache 'Long(t
 LONG_TESTS = $(shell awk '/^func Test/ { name = $$2; sub(/[^A-Za-z0-9_].*/, "", name) } /[ \t.]Long.t./ { print name }' $(LONG_FILES) | sort -u)
 empty :=
 e2e:
-	LOCKSTEP_E2E=1 go test -p 1 -count=1 -timeout 30m $(TESTFLAGS) \
+	LOCKSTEP_E2E=1 go test -p 1 -count=1 -timeout 40m $(TESTFLAGS) \
 		-run '^($(subst $(empty) $(empty),|,$(strip $(LONG_TESTS))))$$' $(sort $(dir $(LONG_FILES)))
 
 check: fmt-check vet lint

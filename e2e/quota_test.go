@@ -50,14 +50,14 @@ func TestQuota_SettlesAtTheAllowedRate(t *testing.T) {
 	if fastest := size / rate * time.Second; took < fastest/2 {
 		t.Errorf("%d bytes were copied in %s: the quota was not in force", size, took)
 	}
-	s.throttledBy(t, "primary")
+	s.throttledBy(t, "source")
 
 	quota(t, src, id, map[string]float64{"consumer_byte_rate": 1e9})
 	quota(t, dst, id, map[string]float64{"producer_byte_rate": rate, "consumer_byte_rate": rate / 4})
 	backlog(2)
 	took = s.timed(src, topic)
 	t.Logf("limited at the target: %.0f kB/s of %d", size/took.Seconds()/1000, rate/1000)
-	s.throttledBy(t, "backup")
+	s.throttledBy(t, "target")
 	atMostMarkers(t, dst, []string{topic}, 0)
 
 	backlog(3)
@@ -79,9 +79,9 @@ func (s *service) timed(src kafkatest.Target, topic string) time.Duration {
 	return time.Since(began)
 }
 
-func (s *service) throttledBy(t *testing.T, cluster string) {
+func (s *service) throttledBy(t *testing.T, side string) {
 	t.Helper()
-	if v := s.metric("lockstep_throttle_seconds_total", fmt.Sprintf("cluster=%q", cluster)); v <= 0 {
-		t.Errorf("throttled for %v s by %s, as the metric says", v, cluster)
+	if v := s.metric("lockstep_throttle_seconds_total", fmt.Sprintf("side=%q", side)); v <= 0 {
+		t.Errorf("throttled for %v s by the %s, as the metric says", v, side)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"lockstep/api"
 	"lockstep/internal/kafkatest"
@@ -183,4 +186,43 @@ func TestWayOut_SourceReplaced(t *testing.T) {
 			s.stop()
 		})
 	}
+}
+
+// The service died before it stored how far it came, and everything that could have told it is gone from the target: the
+// records and their headers, and what the broker knew of their producer. Nothing is guessed; the lane is rebuilt.
+func TestWayOut_PlanLost(t *testing.T) {
+	kafkatest.Long(t)
+	t.Parallel()
+	src, _ := pair(t)
+	dst := kafkatest.Start(t, kafkatest.Options{Properties: map[string]string{
+		"producer.id.expiration.ms": "3000", "producer.id.expiration.check.interval.ms": "500",
+	}})
+	topic := kafkatest.Topic(t, src, kafkatest.TopicOptions{Partitions: 2})
+	kafkatest.Produce(t, src, topic, 0, sequel()(500))
+	s := newService(t, linkBetween(src, dst, []string{topic}))
+	s.launch("LOCKSTEP_FAILPOINT=before_state:1")
+	s.diesByItself(t, "before_state:1")
+	end := kafkatest.End(t, dst, topic, 0)
+	if end == 0 {
+		t.Fatal("nothing was copied before the service died")
+	}
+	deleteBefore(t, dst, topic, 0, end)
+	kafkatest.Eventually(t, 30*time.Second, func() (bool, string) {
+		got, err := dst.Kadm().DescribeProducers(t.Context(), kadm.TopicsSet{topic: {0: {}}})
+		if err != nil {
+			return false, err.Error()
+		}
+		known := got[topic].Partitions[0].ActiveProducers
+		return len(known) == 0, fmt.Sprint("the broker knows ", known)
+	})
+	s.start()
+	l := s.stopsFor(topic, 0, "plan_lost")
+	s.othersGoOn(src, dst, topic, 1)
+	s.follow(l, "lanes rebuild")
+	s.equal(src, dst, topic)
+	for p := range int32(2) {
+		s.translates(src, dst, topic, p, 0)
+	}
+	s.wantGaps()
+	s.stop()
 }

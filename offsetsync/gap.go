@@ -7,7 +7,8 @@ import (
 )
 
 // gap takes a record of the gap ledger. A gap never leaves it: a tombstone is ignored. A writer that was not sure
-// whether its record arrived writes it again, with another nonce.
+// whether its record arrived writes it again, with another nonce. A worker that had been replaced when it wrote is not
+// believed: its successor may still have read what the source lost since.
 func (l *lane) gap(key string, r laneRecord, value []byte) error {
 	if value == nil {
 		return nil
@@ -15,6 +16,9 @@ func (l *lane) gap(key string, r laneRecord, value []byte) error {
 	var v gapValue
 	if err := decodeJSON(key, value, &v); err != nil {
 		return err
+	}
+	if last := l.newest(); v.Opening > 0 && last != nil && last.N > v.Opening {
+		return nil
 	}
 	g := model.Gap{Lane: r.lane, From: int64(r.id.n), To: v.To, Reason: v.Reason, At: v.At, DstFrom: v.DstFrom, DstTo: v.DstTo}
 	same := func(o model.Gap) bool { return o.From == g.From && o.To == g.To && o.Reason == g.Reason }

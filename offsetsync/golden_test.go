@@ -53,6 +53,7 @@ func goldenEntries(t *testing.T) map[string]statelog.Entry {
 		}
 		out[name] = log.entries[len(log.entries)-1]
 	}
+	add("gap", s.Gap(ctx, model.Gap{Lane: theLane, From: 100, To: 250, Reason: "retention", At: goldenTime}))
 	s.begin(o)
 	add("plan", s.Plan(ctx, map[model.Lane]PlanAdd{theLane: {4, []model.Jump{{Count: 0, Src: 12_350}, {Count: 70, Src: 12_422}, {Count: 1_000_000, Src: 1 << 40}}}}))
 	add("cursor", s.Save(ctx, []Progress{{
@@ -60,7 +61,7 @@ func goldenEntries(t *testing.T) map[string]statelog.Entry {
 		Landings: []model.Landing{{Count: 10, Dst: 12_351}}, Clean: true,
 	}}))
 	out["land"] = log.entries[len(log.entries)-2]
-	add("gap", s.Gap(ctx, model.Gap{Lane: theLane, From: 100, To: 250, Reason: "retention", At: goldenTime}))
+	add("gap_of_opening", s.Gap(ctx, model.Gap{Lane: theLane, From: 100, To: 250, Reason: "retention", At: goldenTime}))
 	add("claim", s.PutClaim(ctx, Claim{ID: "9f", Prev: "3a", Owner: "c1f0", Link: "dr", SourceCluster: "src-id", TargetCluster: "dst-id", At: goldenTime}))
 	add("claim_released", s.PutClaim(ctx, Claim{ID: "9f", At: goldenTime, Released: true}))
 	add("beat", s.PutBeat(ctx, Beat{Claim: "9f", Owner: "c1f0", Node: "n1", Seq: 77, At: goldenTime}))
@@ -132,7 +133,7 @@ func readGolden(t *testing.T, name string) statelog.Entry {
 func TestGolden_RecordsAreRead(t *testing.T) {
 	t.Parallel()
 	var es []statelog.Entry
-	for _, name := range []string{"opening", "plan", "land", "cursor", "gap", "claim_released", "beat", "term", "stop", "stop_lifted", "seal"} {
+	for _, name := range []string{"opening", "plan", "land", "cursor", "gap", "gap_of_opening", "claim_released", "beat", "term", "stop", "stop_lifted", "seal"} {
 		es = append(es, readGolden(t, name))
 	}
 	v := newView(&memLog{}, "dr")

@@ -78,6 +78,8 @@ type gapValue struct {
 	// DstFrom and DstTo say which target offsets hold records of the range that the source lost.
 	DstFrom int64 `json:"dst_from,omitempty"`
 	DstTo   int64 `json:"dst_to,omitempty"`
+	// Opening is the number of the opening whose worker found the gap; 0 when it was nobody's who copies.
+	Opening uint64 `json:"opening,omitempty"`
 }
 
 // encodeJSON encodes a value of this package; they all can be.

@@ -169,13 +169,24 @@ func (s *Store) Forget(l model.Lane) {
 	delete(s.lanes, l)
 }
 
-// Gap adds a lost range to the ledger; it is durable when Gap returns.
+// Gap adds a lost range to the ledger; it is durable when Gap returns. Of a lane that is open here it counts only if no
+// other opening came first.
 func (s *Store) Gap(ctx context.Context, g model.Gap) error {
 	if g.From < 0 || g.To < g.From {
 		return &LaneError{g.Lane, fmt.Errorf("store gap: [%d, %d) is no range", g.From, g.To)}
 	}
-	v := gapValue{V: recordVersion, To: g.To, Reason: g.Reason, At: g.At, DstFrom: g.DstFrom, DstTo: g.DstTo}
+	v := gapValue{V: recordVersion, To: g.To, Reason: g.Reason, At: g.At, DstFrom: g.DstFrom, DstTo: g.DstTo, Opening: s.openNumber(g.Lane)}
 	return s.put(ctx, s.laneEntry(g.Lane, gapKey(g, s.fresh()), encodeJSON(v)))
+}
+
+// openNumber returns the number under which this store has opened a lane, 0 if it has not.
+func (s *Store) openNumber(l model.Lane) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.lanes[l]; w != nil {
+		return w.id.n
+	}
+	return 0
 }
 
 // PutTerm announces a term.

@@ -65,7 +65,8 @@ func untrimmed(ctx context.Context, dst cluster, p kafka.Part, st offsetsync.Lan
 			return model.Landing{}, err
 		}
 		if h.PID == old.PID && h.Epoch == old.Epoch && !h.Control() {
-			return model.Landing{Count: model.Unwrap(h.BaseSeq, cur.Count), Dst: h.BaseOffset}, nil
+			cut := max(0, start-h.BaseOffset) // the log may begin inside the batch
+			return model.Landing{Count: model.Unwrap(h.BaseSeq, cur.Count) + cut, Dst: h.BaseOffset + cut}, nil
 		}
 	}
 	if was == nil || was.Epoch != old.Epoch || was.LastSequence < 0 {

@@ -246,6 +246,7 @@ func (l *lane) accept(c chunk) {
 	if !found {
 		c.buf.release()
 		l.fetchMax = min(l.fetchMax*2, 1<<29) // the batch did not fit into the answer
+		l.idleAt = -1
 		return
 	}
 	l.fetchMax = laneFetch
@@ -309,7 +310,7 @@ func (l *lane) reached(end int64) bool {
 		return false
 	}
 	quiet := len(l.in) == 0 && !l.preparing && len(l.out) == 0 && len(l.inflight) == 0
-	return l.cursor.Src >= end || quiet && l.idleAt == l.fetchNext && l.srcEnd >= end
+	return l.cursor.Src >= end || quiet && l.idleAt == l.fetchNext && l.readable() >= end
 }
 
 // dropBuffersLocked gives up what was fetched and not sent; the lane will fetch it again. Nothing may be unanswered.

@@ -94,8 +94,8 @@ type Manager struct {
 
 	sendMu   sync.Mutex // guards the maps below; a leaf, so that it may be taken under a lane's lock
 	senders  map[int32]*sender
-	unrouted map[*lane]struct{} // may have something to send, and no leader
-	unled    map[*lane]*queue   // wait for a leader before they can be opened or repaired
+	unrouted map[*lane]struct{}  // may have something to send, and no leader
+	unled    map[parked]struct{} // wait for a leader before they can be opened or repaired
 
 	around    *neighbours
 	vanishing vanishing
@@ -133,7 +133,7 @@ func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Man
 		prepareQ:   newQueue(), planQs: newPlanQs(), openQ: newQueue(), repairQ: newQueue(), checkQ: newQueue(),
 		flushNow: make(chan struct{}, 1), flushing: make(chan struct{}, 1), fatal: make(chan error, 1), owned: make(chan struct{}),
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
-		unrouted: make(map[*lane]struct{}), unled: make(map[*lane]*queue), ordering: make(map[string]bool),
+		unrouted: make(map[*lane]struct{}), unled: make(map[parked]struct{}), ordering: make(map[string]bool),
 	}
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)

@@ -19,33 +19,36 @@ import (
 // It is a check of the whole chain of plan, headers and landing against the records themselves; a difference stops the
 // lane as diverged.
 func (m *Manager) match(ctx context.Context, e *entry, tail offsetsync.Tailed) error {
+	_, err := m.matched(ctx, e, tail)
+	return err
+}
+
+// matched is match, and reports whether there were two records to compare.
+func (m *Manager) matched(ctx context.Context, e *entry, tail offsetsync.Tailed) (compared bool, err error) {
 	if tail.Cursor.Count <= e.state.Opening.Origin.Count {
-		return nil
+		return false, nil
 	}
 	srcOff := offsetsync.PlanSrc(e.state.Plan, e.state.Opening.Origin, tail.Cursor.Count-1)
 	dstOff := tail.Cursor.Dst - 1
-	same, err := m.same(ctx, e, srcOff, dstOff)
-	if err != nil {
-		return err
+	same, compared, err := m.same(ctx, e, srcOff, dstOff)
+	if err == nil && compared && !same {
+		err = fmt.Errorf("%w: source offset %d and target offset %d", errMismatch, srcOff, dstOff)
 	}
-	if !same {
-		return fmt.Errorf("%w: source offset %d and target offset %d", errMismatch, srcOff, dstOff)
-	}
-	return nil
+	return compared, err
 }
 
-// same reports whether a source and a target record are the same. When a log does not have its record any more, nothing
-// speaks against it.
-func (m *Manager) same(ctx context.Context, e *entry, srcOff, dstOff int64) (bool, error) {
+// same reports whether a source and a target record are the same. Where a log does not have its record any more, nothing
+// can be compared.
+func (m *Manager) same(ctx context.Context, e *entry, srcOff, dstOff int64) (same, compared bool, err error) {
 	src, ok, err := m.recordAt(ctx, m.src, e.lane.srcPart(), srcOff)
 	if err != nil || !ok {
-		return true, err
+		return false, false, err
 	}
 	dst, ok, err := m.recordAt(ctx, m.dst, e.part, dstOff)
 	if err != nil || !ok {
-		return true, err
+		return false, false, err
 	}
-	return sameRecord(src, dst), nil
+	return sameRecord(src, dst), true, nil
 }
 
 // recordAt reads one record, if the log still has it.

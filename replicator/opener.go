@@ -72,12 +72,18 @@ func (m *Manager) byTargetLeader(q *queue, lanes []*lane) map[int32][]*lane {
 	return at
 }
 
+// parked is a lane that waits for a leader, and the queue that it goes back to. It may wait for several.
+type parked struct {
+	lane  *lane
+	queue *queue
+}
+
 // leaderOrPark looks up a lane's target leader; without one, the lane comes back to q when leaders change.
 func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 	m.sendMu.Lock()
 	leader, ok := m.dstLeaders.Lookup(l.dstPart())
 	if !ok {
-		m.unled[l] = q
+		m.unled[parked{l, q}] = struct{}{}
 	}
 	m.sendMu.Unlock()
 	if !ok {
@@ -92,7 +98,7 @@ func (m *Manager) later(l *lane, r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state == model.StateStopped || (l.draining || !l.entering) && l.verdict != mending {
-		return
+		return // what a lane has sent, a drain waits for: that goes on
 	}
 	l.attempts++
 	l.troubleLocked(r, detail, m.now())
@@ -150,7 +156,7 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 		return
 	}
 	m.refit(ctx, entries)
-	var fresh, clean, dirty []*entry
+	var fresh, clean, dirty, strange []*entry
 	for _, e := range m.emptied(ctx, m.asked(ctx, m.unclaimed(ctx, m.rewindCheck(ctx, m.targetEnds(ctx, entries))))) {
 		step, reason, detail := decide(e, m.opt.Owner)
 		switch step {
@@ -163,9 +169,14 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 			e.ordered = step == stepOrdered
 			dirty = append(dirty, e)
 		case stepStop:
+			if !e.found {
+				strange = append(strange, e)
+				continue
+			}
 			e.lane.stop(reason, detail)
 		}
 	}
+	m.notEmpty(ctx, strange)
 	ready := m.first(ctx, fresh)
 	for _, e := range clean {
 		e.next = continued(e, e.state.Cursor)
@@ -175,6 +186,25 @@ func (m *Manager) enter(ctx context.Context, lanes []*lane) {
 	}
 	m.commit(ctx, ready)
 	m.commit(ctx, m.recover(ctx, dirty))
+}
+
+// notEmpty stops lanes whose target holds something, unless the state tells by now who wrote it.
+func (m *Manager) notEmpty(ctx context.Context, es []*entry) {
+	if len(es) == 0 {
+		return
+	}
+	if err := m.view.Barrier(ctx); err != nil {
+		m.laterAll(es, "read the state topic", err)
+		return
+	}
+	for _, e := range es {
+		if _, found := m.view.Lane(e.lane.id); found {
+			m.later(e.lane, model.ReasonSuperseded, "another opening came first")
+			continue
+		}
+		_, reason, detail := decide(e, m.opt.Owner)
+		e.lane.stop(reason, detail)
+	}
 }
 
 // entries takes the lanes that still want to be opened. see tells that one was refused for its epoch.
@@ -199,6 +229,8 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 	parts := make([]kafka.Part, len(es))
 	for i, e := range es {
 		parts[i] = e.part
+		// Before the log: what somebody else stores and appends meanwhile must not look like records that are gone.
+		e.state, e.found = m.view.Lane(e.lane.id)
 		if leader, ok := m.dstLeaders.Lookup(e.part); ok {
 			e.dstEpoch = leader.Epoch
 		}
@@ -215,7 +247,6 @@ func (m *Manager) targetEnds(ctx context.Context, es []*entry) []*entry {
 			continue
 		}
 		e.start, e.end = start.Offset, end.Offset
-		e.state, e.found = m.view.Lane(e.lane.id)
 		ok = append(ok, e)
 	}
 	return ok

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/replicator/batch"
@@ -34,6 +36,10 @@ func (m *Manager) repair(ctx context.Context, lanes []*lane) {
 func (m *Manager) repairLane(ctx context.Context, l *lane, p kafka.Part, end int64) {
 	from, mine := l.mended()
 	for h, err := range Headers(ctx, m.dst, p, from, end) {
+		if errors.Is(err, kerr.OffsetOutOfRange) {
+			l.resume(err) // what stood there was deleted: only an opening finds the position then
+			return
+		}
 		if err != nil {
 			m.laterErr(l, "read what landed", err)
 			return

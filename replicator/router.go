@@ -31,14 +31,14 @@ func (m *Manager) reroute() {
 	// learnt before this.
 	m.sendMu.Lock()
 	waiting, unled := m.unrouted, m.unled
-	m.unrouted, m.unled = make(map[*lane]struct{}), make(map[*lane]*queue)
+	m.unrouted, m.unled = make(map[*lane]struct{}), make(map[parked]struct{})
 	m.sendMu.Unlock()
 	for l := range waiting {
 		m.wakeSender(l)
 	}
 	back := make(map[*queue][]*lane)
-	for l, q := range unled {
-		back[q] = append(back[q], l)
+	for p := range unled {
+		back[p.queue] = append(back[p.queue], p.lane)
 	}
 	for q, lanes := range back {
 		q.push(lanes...)

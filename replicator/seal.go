@@ -24,8 +24,26 @@ func (m *Manager) seal(ctx context.Context, t model.Term, es []*entry) (map[kafk
 	}
 	failpoint("before_seal")
 	out, way := m.sealer.Seal(ctx, t, targets)
+	if again := underOwnID(t, targets, out); len(again) > 0 {
+		more, _ := m.sealer.Seal(ctx, t, again)
+		for p, o := range more {
+			o.Was = out[p].Was
+			out[p] = o
+		}
+	}
 	m.way.Store(way)
 	return out, m.store.PutSeal(ctx, confirmed(seals, es, out, way)...)
+}
+
+// underOwnID returns what was sealed under a forgotten producer id, to be sealed under the term's own as well: somebody
+// else may have taken a term of the new id, too, and not have written here yet.
+func underOwnID(t model.Term, targets []term.Target, out map[kafka.Part]term.Outcome) (again []term.Target) {
+	for _, x := range targets {
+		if x.Ends.N > 0 && x.Ends.PID != t.PID && out[x.Part].Sealed() {
+			again = append(again, term.Target{Part: x.Part, From: x.From})
+		}
+	}
+	return again
 }
 
 // confirmed returns the seals whose markers were seen.

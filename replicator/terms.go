@@ -34,12 +34,21 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 	if last.Owner == t.m.opt.Owner && last.N > n {
 		return last, nil
 	}
-	next, err := t.ask(ctx, last)
-	if err != nil {
-		return model.Term{}, err
+	for {
+		next, err := t.ask(ctx, last)
+		if err != nil {
+			return model.Term{}, err
+		}
+		failpoint("after_take")
+		if err := t.announce(ctx, next); err != nil {
+			return model.Term{}, err
+		}
+		if last = t.newest(); last == next {
+			return next, nil
+		}
+		// Somebody took one at the same moment. Which of the two the coordinator gave first is not known when their
+		// producer ids differ, so neither may be ended as the older one.
 	}
-	failpoint("after_take")
-	return next, t.announce(ctx, next)
 }
 
 // forOpening is above for whoever opens lanes: it gives no term when somebody else has taken or stopped the link.

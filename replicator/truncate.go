@@ -123,20 +123,16 @@ func (m *Manager) beyond(ctx context.Context, e *entry, tail offsetsync.Tailed, 
 	}
 	sure := end.Offset >= at.Src && (len(on.epochs) == 0 || f.end >= at.Src)
 	if sure {
-		err := m.match(ctx, e, tail)
-		if err != nil && (!errors.Is(err, errMismatch) || len(on.epochs) == 0) {
+		compared, err := m.matched(ctx, e, tail)
+		if err != nil && !errors.Is(err, errMismatch) {
 			return on, err
 		}
-		sure = err == nil
+		sure = err == nil && compared
 	}
 	if !sure {
-		common := min(at.Src, end.Offset)
-		if len(on.epochs) > 0 {
-			diff, err := m.firstDifference(ctx, e, tail, from, common)
-			if err != nil {
-				return on, err
-			}
-			common = diff
+		common, err := m.firstDifference(ctx, e, tail, from, min(at.Src, end.Offset))
+		if err != nil {
+			return on, err
 		}
 		if common < tail.Cursor.Src {
 			f.common, f.split = common, true
@@ -173,11 +169,11 @@ func (m *Manager) cutAt(ctx context.Context, e *entry, tail offsetsync.Tailed, f
 	}
 	src, dst, ok := lastBelow(whole.Map, f.common)
 	if ok {
-		same, err := m.same(ctx, e, src, dst)
+		same, compared, err := m.same(ctx, e, src, dst)
 		if err != nil {
 			return on, err
 		}
-		if !same {
+		if compared && !same {
 			return on, fmt.Errorf("%w: source offset %d and target offset %d; the branches should part at source offset %d, read was up to %d",
 				errForked, src, dst, f.common, tail.Cursor.Src)
 		}

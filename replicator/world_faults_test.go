@@ -2,12 +2,11 @@ package replicator
 
 import (
 	"encoding/binary"
-	"errors"
+	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -30,7 +29,6 @@ const (
 	faultEndAskedBefore      fault = "read to an end asked for before the marker"
 	faultStateNotReadAgain   fault = "the state not read again after the marker"
 	faultMarkerUnderNewID    fault = "the marker under the new producer id"
-	faultTermsByEpoch        fault = "terms compared by epoch"
 	faultSameTermAgain       fault = "refused for its epoch, and reopened in the same term"
 	faultNoLookForStop       fault = "refused for its epoch, and no look for a stop"
 	faultStopAfterMarkers    fault = "the stop written after the markers"
@@ -39,22 +37,23 @@ const (
 	faultDescribeAfterMarker fault = "DescribeProducers after the marker"
 
 	// Openings, sequences, recovery.
-	faultWindowOfFive        fault = "five batches outstanding on an unknown partition"
-	faultWindowOnOldRecords  fault = "five batches outstanding, and sent again, with old records"
-	faultCleanMarkTrusted    fault = "the clean mark trusted whatever the log's end"
-	faultCleanWhileUnsure    fault = "clean while a batch may still land"
-	faultOpeningNotDurable   fault = "an opening not durable before it is used"
-	faultPlanNotDurable      fault = "the plan not durable before the data"
-	faultKeysWithoutOpening  fault = "keys without the opening"
-	faultCountsOf31Bits      fault = "a sequence taken for a count"
-	faultCountByRecords      fault = "count by records, not by lastOffsetDelta"
-	faultCursorIsTheTruth    fault = "the stored cursor taken for the truth"
-	faultEpochOfOtherOffset  fault = "the stored source epoch with another offset"
-	faultEpochNotSent        fault = "the source epoch not checked"
-	faultSequenceErrorPassed fault = "a sequence error taken for a repetition"
-	faultNotEmptyIgnored     fault = "a target that is not empty taken for a new one"
-	faultGapNotWritten       fault = "a lost range not written to the ledger"
-	faultAbortedNotNamed     fault = "aborted transactions not told apart"
+	faultWindowOfFive       fault = "five batches outstanding on an unknown partition"
+	faultOldSentAgain       fault = "old records sent again without a look at the headers"
+	faultCleanMarkTrusted   fault = "a clean start without an opening of its own"
+	faultCleanWhileUnsure   fault = "clean while a batch may still land"
+	faultOpeningNotDurable  fault = "an opening not durable before it is used"
+	faultPlanNotDurable     fault = "the plan not durable before the data"
+	faultKeysWithoutOpening fault = "keys without the opening"
+	faultCursorElsewhere    fault = "a cursor joined before its plan has been read"
+	faultCountsOf31Bits     fault = "a sequence taken for a count"
+	faultCountByRecords     fault = "count by records, not by lastOffsetDelta"
+	faultCursorIsTheTruth   fault = "the stored cursor taken for the truth"
+	faultEpochOfOtherOffset fault = "the stored source epoch with another offset"
+	faultEpochNotSent       fault = "the source epoch not checked"
+	faultSequenceReset      fault = "sequences reset after an error, and on"
+	faultNotEmptyIgnored    fault = "a target that is not empty taken for a new one"
+	faultGapNotWritten      fault = "a lost range not written to the ledger"
+	faultAbortedNotNamed    fault = "aborted transactions not told apart"
 )
 
 // mutate changes a process's lanes.
@@ -62,19 +61,21 @@ func (w *world) mutate(p *proc) {
 	for _, l := range p.m.lanes {
 		switch w.fault {
 		case faultWindowOfFive:
-			l.proven = l.proven || l.open
+			if l.open && !l.proven {
+				l.proven, l.lastTS = true, w.now.UnixMilli()
+			}
 		case faultPlanNotDurable:
 			l.durableJumps = 1 << 30
-		case faultWindowOnOldRecords:
+		case faultOldSentAgain:
 			p.m.producerExpiry = 1000 * time.Hour
 		case faultSameTermAgain:
 			l.termAbove = 0
-		case faultNoLookForStop:
-			l.seeStop = false
 		case faultCleanWhileUnsure:
 			l.unsureTo = 0
-		case faultCountsOf31Bits:
-			l.cursor.Count &= 1<<31 - 1
+		case faultSequenceReset:
+			if l.verdict == mending {
+				w.resetSequence(l)
+			}
 		}
 	}
 }
@@ -92,13 +93,42 @@ func (w *world) written(p *proc, e statelog.Entry) (statelog.Entry, bool) {
 	case w.fault == faultOpeningNotDurable && kind == "opening" && parts[4] != "1":
 		p.state.apply([]statelog.Entry{e}) // only the process itself knows of it
 		return e, false
+	case w.fault == faultCleanMarkTrusted && kind == "opening" && goesOn(e.Value):
+		p.state.apply([]statelog.Entry{e})
+		return e, false
 	case w.fault == faultClaimByLink && parts[0] == "claim" && len(parts) == 2:
 		e.Key = "claim/" + worldLink
+	case w.fault == faultCursorElsewhere && kind == "cursor":
+		e.Partition = (e.Partition + 1) % statelog.Partitions
+		e.Value = buildsUpon.ReplaceAll(e.Value, []byte(`"${1}_n":0`))
 	case w.fault == faultKeysWithoutOpening && slices.Contains([]string{"plan", "land", "cursor"}, kind):
 		parts[4], parts[5] = "0", "x"
 		e.Key = statelog.Key(parts...)
 	}
 	return e, true
+}
+
+// buildsUpon is what a stored cursor says of the entries that have to be read first.
+var buildsUpon = regexp.MustCompile(`"(plan|land)_n":[0-9]+`)
+
+// goesOn reports whether an opening continues a clean end.
+func goesOn(value []byte) bool {
+	var v struct {
+		Origin model.Cursor
+		Closed *struct{ Cursor model.Cursor }
+	}
+	return json.Unmarshal(value, &v) == nil && v.Closed != nil && v.Closed.Cursor == v.Origin
+}
+
+// unseen takes out what a process does not look at while it copies.
+func (w *world) unseen(p *proc, es []statelog.Entry) (seen []statelog.Entry) {
+	for _, e := range es {
+		if p.owned && (strings.HasPrefix(e.Key, "stop/") || strings.HasPrefix(e.Key, "claim/")) {
+			continue
+		}
+		seen = append(seen, e)
+	}
+	return seen
 }
 
 // ofNewestOpening reads an entry of a lane as one of its newest opening.
@@ -116,19 +146,22 @@ func (w *world) ofNewestOpening(p *proc, e statelog.Entry) statelog.Entry {
 
 // lieAboutEnd changes what a process hears about a target log's end.
 func (w *world) lieAboutEnd(p *proc, t *target, end *int64) {
-	st, found := p.view.Lane(t.lane)
-	switch {
-	case w.fault == faultCleanMarkTrusted && found && st.Clean && *end > st.Cursor.Dst:
-		*end = st.Cursor.Dst
-	case w.fault == faultNotEmptyIgnored && !found:
+	if _, found := p.view.Lane(t.lane); w.fault == faultNotEmptyIgnored && !found {
 		*end = t.start
 	}
 }
 
 // lieAboutHeaders changes what a process reads from a target log.
 func (w *world) lieAboutHeaders(raw []byte) []byte {
-	if w.fault == faultCursorIsTheTruth {
+	if w.fault == faultCursorIsTheTruth || w.fault == faultOldSentAgain && w.running != nil && w.running.name == "repair" {
 		return nil
+	}
+	if w.fault == faultCountsOf31Bits {
+		for h, b := range batch.Split(raw) {
+			if !h.Control() && h.PID == 101 && h.Epoch == 0 && h.BaseSeq < 1<<30 { // behind the wrap
+				binary.BigEndian.PutUint32(b[53:], uint32(h.BaseSeq+1<<30))
+			}
+		}
 	}
 	if w.fault == faultCountByRecords {
 		for h, b := range batch.Split(raw) {
@@ -151,12 +184,11 @@ func (w *world) lieAboutSourceEpoch(p *proc, part kafka.Part, raw []byte) {
 	}
 }
 
-// lieAboutAnswer changes what a process hears about a batch it sent.
-func (w *world) lieAboutAnswer(r *request, base int64, err error) (int64, error) {
-	if w.fault == faultSequenceErrorPassed && errors.Is(err, kerr.OutOfOrderSequenceNumber) {
-		return r.lane.cursor.Dst, nil
-	}
-	return base, err
+// resetSequence does what a common client does after an error: a new producer id, sequences from 0, and on.
+func (w *world) resetSequence(l *lane) {
+	w.pids++
+	t, from := l.term, l.cursor
+	t.PID, t.Epoch, from.Count = w.pids, 0, 0
+	w.terms[producerOf(t.PID, t.Epoch)] = t.N
+	l.begin(l.opening, t, from, w.now)
 }
-
-var _ = model.ReasonNone

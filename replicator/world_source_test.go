@@ -32,6 +32,9 @@ type source struct {
 	end    int64
 	epoch  int32
 	epochs []epochStart
+	// branched says that the log lost its end once.
+	branched bool
+
 	open   map[int64]int64 // transactions: producer → first offset
 	aborts []abort
 }
@@ -139,6 +142,13 @@ func (s *source) retain(off int64) {
 	})
 }
 
+// elect is a new leader's term: it begins where the log ends.
+func (s *source) elect() {
+	s.epoch++
+	s.epochs = slices.DeleteFunc(s.epochs, func(e epochStart) bool { return e.off >= s.end }) // one without records
+	s.epochs = append(s.epochs, epochStart{s.epoch, s.end})
+}
+
 // truncate loses the log's end from an offset on, as an unclean election does, and goes on in a newer epoch.
 func (s *source) truncate(off int64) {
 	s.log = slices.DeleteFunc(s.log, func(b stored) bool {
@@ -152,10 +162,17 @@ func (s *source) truncate(off int64) {
 		return true
 	})
 	s.end = max(s.end, s.start)
-	s.epoch++
-	s.epochs = slices.DeleteFunc(s.epochs, func(e epochStart) bool { return e.off >= s.end })
+	s.branched = true
+	s.elect()
 	s.aborts = slices.DeleteFunc(s.aborts, func(a abort) bool { return a.end >= s.end })
-	s.open = map[int64]int64{}
+	s.open = map[int64]int64{} // a transaction whose marker was lost is open again
+	for _, b := range s.log {
+		if _, ok := s.open[b.PID]; b.Control() {
+			delete(s.open, b.PID)
+		} else if b.Transactional() && !ok {
+			s.open[b.PID] = b.BaseOffset
+		}
+	}
 }
 
 // endOf answers OffsetForLeaderEpoch: the newest epoch that is not above the asked one, and where it ends.
@@ -168,6 +185,9 @@ func (s *source) endOf(epoch int32) (int32, int64) {
 			return s.epochs[i].epoch, s.epochs[i+1].off
 		}
 		return s.epochs[i].epoch, s.end
+	}
+	if len(s.epochs) > 0 {
+		return epoch, s.epochs[0].off // older than all that is known
 	}
 	return -1, -1
 }

@@ -88,6 +88,9 @@ func (c *stateClient) deliver(part int, below int64) {
 		}
 	}
 	c.read[part] = max(c.read[part], below)
+	if c.p.w.fault == faultNoLookForStop {
+		es = c.p.w.unseen(c.p, es)
+	}
 	if len(es) == 0 {
 		return
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"lockstep/internal/model"
+	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
 )
 
@@ -26,6 +28,8 @@ func worldSteps() []worldStep {
 		{name: "transaction", weight: 4, do: (*world).stepTransaction},
 		{name: "compact source", weight: 3, do: (*world).stepCompactSource},
 		{name: "retain source", weight: 1, do: (*world).stepRetainSource},
+		{name: "source leader", weight: 2, do: func(w *world) { w.sources[w.pickLane()].elect() }},
+		{name: "truncate source", weight: 2, do: (*world).stepTruncate, when: func(t traits) bool { return t.truncations }},
 		{name: "fetch", weight: 3, do: (*world).stepFetch},
 		{name: "send", weight: 5, do: (*world).stepSend},
 		{name: "handle", weight: 5, do: (*world).stepHandle},
@@ -37,7 +41,9 @@ func worldSteps() []worldStep {
 		{name: "crash", weight: 3, do: (*world).stepCrash},
 		{name: "clean stop", weight: 3, do: (*world).stepStop},
 		{name: "start", weight: 6, do: (*world).stepStart},
-		{name: "freeze", weight: 2, do: (*world).stepFreeze},
+		{name: "restart at once", weight: 3, do: (*world).stepRestart},
+		{name: "restart in a loop", weight: 25, do: (*world).stepRestart, when: func(t traits) bool { return t.restarts }},
+		{name: "freeze", weight: 2, do: (*world).stepFreeze, when: func(t traits) bool { return !t.aged }},
 		{name: "thaw", weight: 2, do: (*world).stepThaw},
 		{name: "state lands", weight: 3, do: (*world).stepStateLands},
 		{name: "state fails", weight: 2, do: (*world).stepStateFails},
@@ -56,6 +62,8 @@ func worldSteps() []worldStep {
 		{name: "coordinator forgets", weight: 1, do: func(w *world) { w.coordinator.known = false }, when: func(t traits) bool { return !t.txnWay }},
 		{name: "partition added", weight: 1, do: (*world).stepAdd},
 		{name: "failover", weight: 1, do: (*world).stepFailover, when: func(t traits) bool { return t.failover }},
+		{name: "state is wiped", weight: 1, do: (*world).stepWipe, when: func(t traits) bool { return t.wiped }},
+		{name: "somebody reads", weight: 2, do: (*world).stepReader},
 		{name: "disaster", weight: 1, do: (*world).judgeDisaster},
 	}
 }
@@ -66,6 +74,9 @@ func (w *world) run(steps int) {
 	sum := 0
 	for _, s := range all {
 		sum += s.weight
+	}
+	if w.traits.manyRecords {
+		w.longLife()
 	}
 	w.runWorker("a")
 	for range steps {
@@ -84,8 +95,29 @@ func (w *world) run(steps int) {
 	}
 }
 
+// longLife makes the lanes ones that have copied nearly as many records in their term as there are sequences.
+func (w *world) longLife() {
+	p := w.newProc("a")
+	w.coordinator.next(w)
+	t := model.Term{N: 1, PID: w.coordinator.pid, Epoch: w.coordinator.epoch, Owner: p.owner}
+	w.terms[producerOf(t.PID, t.Epoch)] = t.N
+	ctx := context.Background()
+	err := p.m.store.PutTerm(ctx, t)
+	for _, a := range w.assignments() {
+		o := offsetsync.Opening{Lane: a.Lane, N: 1, Term: t, Identity: a.Identity,
+			Origin: model.Cursor{Count: 1<<31 - int64(1+w.choose.pick(9)), SrcEpoch: -1}}
+		_, oerr := p.m.store.Open(ctx, []offsetsync.Opening{o})
+		serr := p.m.store.Save(ctx, []offsetsync.Progress{{Lane: a.Lane, Opening: 1, Cursor: o.Origin, Clean: true}})
+		err = errors.Join(err, oerr, serr)
+	}
+	if err != nil {
+		w.failf("prepare a lane with many records: %v", err)
+	}
+}
+
 // after is what follows every step.
 func (w *world) after() {
+	w.now = w.now.Add(400 * time.Millisecond)
 	w.settleLater()
 	for _, p := range w.alive(false) {
 		p.pump()
@@ -126,8 +158,13 @@ func (w *world) stepCopy() {
 
 func (p *proc) copy(i, most int) {
 	p.fetch(i, most)
-	p.finishTask("plan")
-	for p.alive && p.send(i) {
+	if p.w.healing || p.w.choose.pick(3) < 2 {
+		p.finishTask("plan")
+	}
+	if !p.alive {
+		return
+	}
+	for p.send(i) {
 		continue
 	}
 	for len(p.conn.queue) > 0 {
@@ -137,10 +174,9 @@ func (p *proc) copy(i, most int) {
 	if !t.weak {
 		p.w.replicate()
 	}
-	for p.conn.answer() {
-		continue
+	for p.alive && p.conn.answer() {
+		p.w.settleLater()
 	}
-	p.w.settleLater()
 }
 
 // replicate lets the replicas of all partitions catch up.
@@ -210,6 +246,16 @@ func (w *world) stepRetainSource() {
 	}
 }
 
+// stepTruncate loses the source's end, often while nobody runs, and lets it grow again.
+func (w *world) stepTruncate() {
+	s := w.sources[w.pickLane()]
+	if n := s.end - s.start; n > 0 {
+		s.truncate(s.start + int64(w.choose.pick(int(n))))
+		s.append(-1, 1+w.choose.pick(4))
+		s.append(-1, 1+w.choose.pick(4))
+	}
+}
+
 func (w *world) stepFetch() {
 	if p, ok := w.pickProc(owns); ok {
 		p.fetch(w.pickLane(), 1+w.choose.pick(3))
@@ -275,7 +321,7 @@ func (w *world) stepCut() {
 }
 
 func (w *world) stepFlush() {
-	if p, ok := w.pickProc(owns); ok && !p.has("flush") && len(p.m.flushing) == 0 { // one thread: a second one would wait for ever
+	if p, ok := w.pickProc(owns); ok && !p.has("flush") && !p.has("finish") {
 		p.start("flush", func(ctx context.Context) { p.m.flush(ctx, false) })
 		if w.choose.pick(2) == 0 {
 			p.finishTask("flush")
@@ -330,12 +376,59 @@ func (w *world) stepStart() {
 		return slices.ContainsFunc(w.alive(true), func(p *proc) bool { return p.owner == o })
 	})
 	if o, ok := pickOf(w, free); ok {
-		p := w.runWorker(o)
-		if w.choose.pick(3) > 0 {
-			p.finishTask("own")
+		w.startProc(o)
+	}
+}
+
+func (w *world) startProc(owner string) {
+	p := w.runWorker(owner)
+	if w.choose.pick(3) > 0 {
+		p.finishTask("own")
+	}
+	if w.choose.pick(3) > 0 {
+		p.finishTask("enter")
+	}
+}
+
+// stepRestart ends a process, cleanly if that is possible at once, and starts the next one: restarts in a loop.
+func (w *world) stepRestart() {
+	p, ok := w.pickProc(owns)
+	if !ok {
+		return
+	}
+	i := w.pickLane()
+	if w.choose.pick(2) == 0 && p.send(i) {
+		p.cut(errCut)
+	}
+	p.finishTask("repair")
+	if p.alive && w.choose.pick(3) > 0 {
+		p.drain()
+		w.after()
+		p.finishTask("finish")
+	}
+	if p.alive && !p.frozen {
+		p.end("killed")
+	}
+	w.settleLater()
+	if s := w.sources[i]; w.choose.pick(2) == 0 && len(s.log) > 0 {
+		keep := w.choose.pick(2)
+		for at := len(s.log) - 1; at >= 0; at-- {
+			s.compact(at, func(r rec) bool { return int(r.off)%2 != keep })
 		}
-		if w.choose.pick(3) > 0 {
-			p.finishTask("enter")
+	}
+	w.startProc(p.owner)
+}
+
+// meanwhile lets others copy while a process is under way to seal.
+func (w *world) meanwhile(p *proc) {
+	if w.healing || w.choose.pick(3) < 2 {
+		return
+	}
+	i := w.pickLane()
+	w.sources[i].append(-1, 2)
+	for _, q := range w.alive(false) {
+		if q != p && owns(q) {
+			q.copy(i, 3)
 		}
 	}
 }
@@ -396,17 +489,46 @@ func (w *world) stepStateRead() {
 	if !ok {
 		return
 	}
-	part := w.choose.pick(3)
-	if part > 0 && part <= worldLanes {
-		part = int(p.state.Partition("orders", int32(part-1)))
+	part := 0
+	if i := w.choose.pick(1 + 2*worldLanes); i > 0 {
+		part = (int(p.state.Partition("orders", int32(i-1)/2)) + (i-1)%2) % statelog.Partitions
 	}
 	if behind := w.state.next - p.state.read[part]; behind > 0 {
 		p.state.deliver(part, p.state.read[part]+1+int64(w.choose.pick(int(behind))))
+		w.judgeReader(p)
 	}
+}
+
+// stepReader is somebody who has read each partition of the state topic up to somewhere.
+func (w *world) stepReader() {
+	r := w.newProc("reader")
+	r.alive = false
+	for part, es := range w.state.parts {
+		if len(es) > 0 {
+			r.state.deliver(part, es[w.choose.pick(len(es))].Offset+1)
+		}
+	}
+	w.judgeReader(r)
 }
 
 func (w *world) stepStateCompacted() {
 	w.state.compact(int64(w.choose.pick(int(w.state.next)+1)), w.choose.pick(2) == 0)
+}
+
+// stepWipe loses the state topic. Whoever runs ends; what they have under way never arrives.
+func (w *world) stepWipe() {
+	for _, p := range w.procs {
+		p.end("the state topic is gone")
+		for _, part := range p.state.underWay() {
+			p.state.lose(part)
+		}
+	}
+	w.ghosts = nil
+	w.state = stateTopic{next: w.state.next}
+	w.lost = true
+	for _, t := range w.targets {
+		t.taken, t.origin, t.copies, t.sealed = t.end > t.start, -1, nil, 0 // terms are counted anew
+	}
 }
 
 func (w *world) stepReplicate() {
@@ -448,7 +570,21 @@ func (w *world) stepCompactTarget() {
 	}
 }
 
-func (w *world) stepSweep() { w.targets[w.pickLane()].forget() }
+// stepSweep drops producers of old records. It comes every ten minutes, and nothing is under way for so long: what a frozen
+// process or a strange network keeps for longer finds seals forgotten. That is a limit that the design states.
+func (w *world) stepSweep() {
+	for _, c := range w.ghosts {
+		c.queue = nil
+	}
+	i := w.pickLane()
+	if p, ok := w.pickProc(owns); ok && w.choose.pick(2) == 0 && p.send(i) { // between a batch and its answer
+		for len(p.conn.queue) > 0 {
+			p.conn.handle()
+		}
+		p.cut(errCut)
+	}
+	w.targets[i].forget()
+}
 
 func (w *world) stepCoordinator() {
 	if w.choose.pick(3) == 0 {
@@ -474,7 +610,10 @@ func (w *world) stepFailover() {
 	if slices.ContainsFunc(w.alive(true), func(p *proc) bool { return p.failover }) {
 		return
 	}
-	w.runFailover()
+	p := w.runFailover()
+	if w.choose.pick(2) == 0 {
+		p.finishTask("failover")
+	}
 }
 
 // runFailover is a failover as the design has it: the stop is announced, then a term is taken, then the state is read,
@@ -499,22 +638,37 @@ func (p *proc) failOver(ctx context.Context) error {
 		if err := stop(); err != nil {
 			return err
 		}
-		p.w.stopped = true
 	}
 	if err := p.view.Barrier(ctx); err != nil {
 		return err
 	}
-	t, err := p.m.terms.above(ctx, p.m.terms.newest().N)
+	var t model.Term
+	for t == (model.Term{}) || t != p.m.terms.newest() { // until nobody took one at the same moment
+		var err error
+		if t, err = p.takeTerm(ctx, p.m.terms.newest()); err != nil {
+			return err
+		}
+		if err := errors.Join(p.m.store.PutTerm(ctx, t), p.view.Barrier(ctx)); err != nil {
+			return err
+		}
+	}
+	es, exist := p.failoverList(), p.w.exist
+	out, err := p.m.seal(ctx, t, es)
 	if err != nil {
 		return err
 	}
-	es := p.failoverList()
-	if _, err := p.m.seal(ctx, t, es); err != nil {
-		return err
-	}
 	if p.w.fault == faultStopAfterMarkers {
-		p.w.stopped = true
-		return stop()
+		if err := stop(); err != nil {
+			return err
+		}
+	}
+	listed := make(map[model.Lane]bool)
+	for _, e := range es {
+		t := p.w.targetOf(e.part)
+		t.shut, listed[e.lane.id] = t.shut || out[e.part].Sealed(), true
+	}
+	for _, t := range p.w.targets[:exist] {
+		t.shut = t.shut || !listed[t.lane] // as far as the failover knows, all is sealed
 	}
 	return nil
 }

@@ -42,11 +42,11 @@ type target struct {
 	refuses          int    // so many produce requests get NOT_LEADER, as right after the topic was created
 	sealed           uint64 // newest term that a sealer was told to stand here
 
+	shut   bool     // a failover has reported it as sealed: the link appends nothing any more
 	copies []*truth // the link's records in the order of their appends
 	origin int64    // source offset from which on the lane is copied, -1 before it is opened
-	marks  int      // markers of the link since the newest opening
 	taken  bool     // something stood here before the lane was opened
-	forgot bool     // the leader has forgotten a producer
+	knew   bool     // at the newest seal the leader knew how far the ended term came
 }
 
 // produceExpiry is producer.id.expiration.ms.
@@ -147,7 +147,6 @@ func (t *target) mark(pid int64, epoch int16) (int64, error) {
 	b := stored{Header: batch.Header{BaseOffset: t.end, Attrs: txnBit | controlBit, PID: pid, Epoch: epoch, BaseSeq: -1, MaxTimestamp: p.ts}}
 	b.seal()
 	t.put(b)
-	t.marks++
 	t.taken = t.taken || t.origin < 0
 	return b.BaseOffset, nil
 }
@@ -168,7 +167,6 @@ func (t *target) forget() {
 	for pid, p := range t.known {
 		if t.w.now.UnixMilli()-p.ts >= produceExpiry.Milliseconds() {
 			delete(t.known, pid)
-			t.forgot = true
 		}
 	}
 }

@@ -97,19 +97,6 @@ func (l *Leaders) Lookup(p Part) (Leader, bool) {
 	return t.leader, true
 }
 
-// Hint says who leads a partition, as a produce or fetch answer's CurrentLeader told. Hints that are not newer than
-// what is known, or that name nobody, change nothing.
-func (l *Leaders) Hint(p Part, leader Leader) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := l.parts[p.key()]
-	if t == nil || leader.Broker < 0 || leader.Epoch <= t.leader.Epoch {
-		return
-	}
-	t.leader, t.stale = leader, 0
-	l.notifyLocked()
-}
-
 // Stale says that the leader of that epoch, -1 for the one that Lookup gives, refused or did not answer. Lookup gives no
 // leader until metadata asked for after this has come; when a newer leader is known already, nothing happens.
 func (l *Leaders) Stale(p Part, epoch int32) {

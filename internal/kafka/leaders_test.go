@@ -77,20 +77,6 @@ func TestLeaders_WithoutEpochsTheNewestAnswerCounts(t *testing.T) {
 	l.check(t, "no epochs", Leader{4, -1}, true)
 }
 
-func TestLeaders_Hint(t *testing.T) {
-	t.Parallel()
-	l := deaf(t)
-	l.feed(metaOf(1, 3, 5))
-	l.Hint(Part{Topic: "t"}, Leader{9, 5})
-	l.Hint(Part{Topic: "t"}, Leader{9, 4})
-	l.Hint(Part{Topic: "t"}, Leader{-1, 99})
-	l.Hint(Part{Topic: "stranger"}, Leader{1, 1})
-	l.check(t, "hints that are not newer", Leader{3, 5}, true)
-	l.Stale(Part{Topic: "t"}, 5)
-	l.Hint(Part{Topic: "t"}, Leader{9, 6})
-	l.check(t, "a newer hint ends the doubt", Leader{9, 6}, true)
-}
-
 func TestLeaders_StaleHoldsUntilAnAnswerAskedForLater(t *testing.T) {
 	t.Parallel()
 	l := deaf(t)
@@ -137,8 +123,8 @@ func TestLeaders_ChangedFiresOncePerChange(t *testing.T) {
 	fired("doubted", true, func() { l.Stale(p, 5) })
 	fired("doubted twice", false, func() { l.Stale(p, 5) })
 	fired("confirmed", true, func() { l.feed(metaOf(1, 3, 5)) })
-	fired("hint", true, func() { l.Hint(p, Leader{4, 6}) })
-	fired("old hint", false, func() { l.Hint(p, Leader{4, 6}) })
+	fired("moved", true, func() { l.feed(metaOf(1, 4, 6)) })
+	fired("an older answer", false, func() { l.feed(metaOf(1, 3, 5)) })
 	fired("gone", true, func() { l.feed(Meta{}) })
 }
 

@@ -1,0 +1,267 @@
+package replicator
+
+import (
+	"testing"
+	"time"
+
+	"lockstep/internal/model"
+)
+
+// The tests below are runs that failed once, without what had nothing to do with it.
+
+// first always chooses the first thing.
+type first struct{}
+
+func (first) pick(int) int { return 0 }
+
+// calmWorld is a world in which nothing happens by itself.
+func calmWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(newShared(t), first{}, noFault, traits{})
+	t.Cleanup(w.close)
+	return w
+}
+
+// opened starts a process of an owner and lets it open its lanes.
+func (w *world) opened(owner string) *proc {
+	p := w.runWorker(owner)
+	for _, task := range []string{"own", "enter"} {
+		p.finishTask(task)
+	}
+	w.settleLater()
+	return p
+}
+
+// runTo lets a task go on until it is about to make a call.
+func (p *proc) runTo(t *testing.T, name, call string) *task {
+	t.Helper()
+	for range 100 {
+		for _, x := range p.tasks {
+			if x.name == name && x.at == call {
+				return x
+			}
+			if x.name == name {
+				p.resume(x, orderGo)
+				break
+			}
+		}
+	}
+	t.Fatalf("%s: task %s never comes to %q", p.name, name, call)
+	return nil
+}
+
+// mustRest heals and judges the world.
+func (w *world) mustRest(t *testing.T) {
+	t.Helper()
+	w.heal()
+	if w.failure == "" {
+		w.judge()
+	}
+	if w.failure != "" {
+		t.Fatalf("%s\n%s", w.failure, w.story())
+	}
+}
+
+func TestCase_BatchThatBeginsBelowALostRange(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 5)
+	w.sources[0].retain(2) // the batch stays, since its end is still wanted
+	p.copy(0, 1)
+	p.finishTask("spawned")
+	w.after()
+	w.now = w.now.Add(time.Minute)
+	p.copy(0, 1)
+	if n := len(w.targets[0].copies); n != 3 {
+		t.Fatalf("copied %d records of the 3 that are not in the ledger of what was lost", n)
+	}
+	w.mustRest(t)
+}
+
+func TestCase_TargetLogBeginsInsideABatch(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 5)
+	p.copy(0, 1)
+	p.end("crash before the cursor was stored")
+	w.targets[0].deleteTo(3)
+	w.mustRest(t)
+	if n := len(w.targets[0].copies); n != 5 {
+		t.Fatalf("%d records were appended, want 5", n)
+	}
+}
+
+func TestCase_TargetDeletedWhatARepairWouldRead(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 3)
+	p.fetch(0, 1)
+	p.send(0)
+	p.conn.handle()
+	w.replicate()
+	w.targets[0].deleteTo(2)
+	p.cut(errCut)
+	w.mustRest(t)
+}
+
+func TestCase_DrainWaitsForARepair(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 3)
+	p.fetch(0, 1)
+	p.send(0)
+	p.conn.handle()
+	p.cut(errCut)
+	p.drain()
+	w.targets[0].leaderless = true
+	p.finishTask("repair")
+	w.targets[0].leaderless = false
+	w.replicate()
+	for range 20 {
+		for _, task := range []string{"spawned", "repair", "finish"} {
+			p.finishTask(task)
+		}
+		w.after()
+	}
+	r := w.reader(w.state.parts)
+	if st, _ := r.view.Lane(w.targets[0].lane); !st.Clean || st.Cursor.Count != 3 {
+		t.Fatalf("after a drain the state says clean %v, cursor %+v", st.Clean, st.Cursor)
+	}
+}
+
+func TestCase_OpeningAppearsWhileTheTargetIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, known := range map[string]bool{"of a lane that was never opened": false, "of a known lane": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := calmWorld(t)
+			w.sources[0].append(-1, 3)
+			if known {
+				w.opened("a").end("crash")
+			}
+			b := w.runWorker("b")
+			b.finishTask("own")
+			b.runTo(t, "enter", "target ends")
+			if known { // the end is asked before the start
+				b.resume(b.tasks[0], orderGo)
+			}
+			w.targets[0].refuses = 0
+			a := w.opened("a") // it looked for b, and heard nothing
+			a.copy(0, 1)
+			if known {
+				b.state.readAll()
+			}
+			b.finishTask("enter")
+			if l := b.lane(0); l.state == model.StateStopped {
+				t.Fatalf("the lane has stopped: %s: %s", l.reason, l.detail)
+			}
+			w.mustRest(t)
+		})
+	}
+}
+
+func TestCase_NewestTermIsMineAndMarkedOver(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	w.opened("a").end("crash")
+	p := w.runWorker("a")
+	p.finishTask("own")
+	p.runTo(t, "enter", "describe before the seal")
+	w.coordinator.open = []*target{w.targets[0]} // somebody died between the two calls of a seal by transaction
+	w.coordinator.timeOut()
+	w.coordinator.write()
+	w.sources[0].append(-1, 3)
+	w.mustRest(t)
+}
+
+func TestCase_StopIsSeenBeforeANewTermIsUsed(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	w.sources[0].append(-1, 3)
+	p := w.runWorker("a")
+	p.finishTask("own")
+	p.runTo(t, "enter", "init producer id") // it looked for stops before
+	w.runFailover().finishTask("failover")
+	p.finishTask("enter")
+	if p.alive {
+		p.copy(0, 1)
+	}
+	w.mustRest(t)
+}
+
+func TestCase_GapOfAReplacedOwnerIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	old := w.opened("a")
+	b := w.opened("b")
+	w.sources[0].append(-1, 2)
+	b.fetch(0, 1) // holds what the source is about to lose
+	w.sources[0].retain(2)
+	old.fetch(0, 1)
+	old.finishTask("spawned")
+	for range 3 {
+		b.copy(0, 1)
+	}
+	w.mustRest(t)
+	if gaps := b.view.Gaps(); len(gaps) != 0 || len(w.targets[0].copies) != 2 {
+		t.Fatalf("%d records were copied, and the ledger says %v", len(w.targets[0].copies), gaps)
+	}
+}
+
+func TestCase_ReachedOnlyBehindWhatCanBeRead(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	for _, txn := range []int64{1, 2, -1} {
+		w.sources[0].append(txn, 2)
+	}
+	p.fetch(0, 1) // brings nothing: two transactions are open
+	w.sources[0].finish(1, true)
+	if p.lane(0).reached(w.sources[0].stable()) {
+		t.Fatal("the lane claims to have copied records that it could not read yet")
+	}
+	w.mustRest(t)
+}
+
+func TestCase_SourceTakesAnotherBranch(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{"seen": noFault, "passed over": faultEpochNotSent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := calmWorld(t)
+			w.fault = f
+			p := w.opened("a")
+			w.sources[0].append(-1, 4)
+			p.copy(0, 1)
+			w.sources[0].truncate(0)
+			w.sources[0].append(-1, 6) // beyond what was read
+			w.heal()
+			w.judge()
+			if found := w.failure != ""; found != (f != noFault) {
+				t.Fatalf("found %q\n%s", w.failure, w.story())
+			}
+		})
+	}
+}
+
+func TestCase_TwoTermsOfANewIDAndALaneOfTheOldOne(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	w.sources[0].append(-1, 2)
+	p := w.opened("a")
+	p.copy(0, 1)
+	p.end("crash")
+	w.coordinator.known = false
+	a := w.runWorker("a")
+	a.finishTask("own")
+	a.runTo(t, "enter", "describe before the seal") // it has a term of the new id
+	w.runFailover().finishTask("failover")
+	a.finishTask("enter")
+	w.sources[0].append(-1, 2)
+	a.copy(0, 1)
+	w.mustRest(t)
+}
