@@ -2,6 +2,8 @@ package replicator
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"lockstep/internal/model"
@@ -45,27 +47,49 @@ func (m *Manager) save(ctx context.Context, of []*lane, clean bool) {
 		return
 	}
 	var ps []offsetsync.Progress
-	var lanes []*lane
 	for _, l := range of {
 		if p, ok := l.progress(clean); ok {
-			ps, lanes = append(ps, p), append(lanes, l)
+			ps = append(ps, p)
 		}
 	}
 	if len(ps) == 0 {
 		return
 	}
 	failpoint("before_state")
-	if err := m.store.Save(ctx, ps); err != nil {
+	ps, err := m.saveGood(ctx, ps)
+	if err != nil {
 		if ctx.Err() == nil {
 			m.log.Warn("store cursors", "error", err)
 		}
 		return
 	}
 	failpoint("after_state")
-	for i, l := range lanes {
-		l.stored(ps[i])
+	for _, p := range ps {
+		if l := m.lane(p.Lane); l != nil {
+			l.stored(p)
+		}
 	}
 	m.metrics.lastSave.WithLabelValues(m.opt.Link).Set(float64(m.now().Unix()))
+}
+
+// saveGood stores progress and returns what is durable. A lane that was opened anew meanwhile, or whose landing contradicts
+// what was stored before, keeps nobody else from being stored.
+func (m *Manager) saveGood(ctx context.Context, ps []offsetsync.Progress) ([]offsetsync.Progress, error) {
+	for {
+		err := m.store.Save(ctx, ps)
+		wrong, ok := errors.AsType[*offsetsync.LaneError](err)
+		if !ok {
+			return ps, err
+		}
+		if !errors.Is(wrong, offsetsync.ErrNotOpen) {
+			m.contradicted(wrong)
+		}
+		rest := slices.DeleteFunc(slices.Clone(ps), func(p offsetsync.Progress) bool { return p.Lane == wrong.Lane })
+		if len(rest) == len(ps) {
+			return nil, err
+		}
+		ps = rest
+	}
 }
 
 // progress returns what has to be stored of the lane.
@@ -124,7 +148,7 @@ func (m *Manager) drain(ctx context.Context) bool {
 // beginDrain takes no more lanes, and lets none send anything new.
 func (m *Manager) beginDrain() {
 	m.mu.Lock()
-	m.closing = true
+	m.closing.Store(true) // whoever takes up a lane after this leaves it draining
 	m.mu.Unlock()
 	for _, l := range m.all() {
 		l.mu.Lock()

@@ -65,6 +65,10 @@ func leaveOpener(es []*entry) {
 func (l *lane) atRest() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.restsLocked()
+}
+
+func (l *lane) restsLocked() bool {
 	return l.atOpener == 0 && len(l.inflight) == 0 && l.planning == 0 && !l.preparing && l.verdict == goOn
 }
 
@@ -91,7 +95,7 @@ func (l *lane) reenterLocked() {
 		l.unwantLocked()
 	}
 	l.joinsLocked(l.offered)
-	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, false
+	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, l.m.closing.Load()
 	l.fault, l.attempts = time.Time{}, 0
 	l.wantLocked()
 	l.setLocked(model.StateOpening, model.ReasonNone, "", l.m.now())
@@ -110,6 +114,18 @@ func (l *lane) withdraw(it *intent) {
 	if l.state == model.StateWaiting {
 		l.stopLocked(it.was.reason, it.was.detail)
 	}
+}
+
+// stillOrdered reports whether an entry's intent holds. Whoever ordered what was withdrawn has heard that it is not done: the
+// lane comes up again without it.
+func (m *Manager) stillOrdered(e *entry) bool {
+	e.lane.mu.Lock()
+	defer e.lane.mu.Unlock()
+	holds := e.intent == nil || e.lane.intent == e.intent
+	if !holds {
+		m.openQ.push(e.lane)
+	}
+	return holds
 }
 
 // asks returns the special offset or the time stamp that the source's leader is asked for; false when the intent needs none.

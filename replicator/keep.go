@@ -37,7 +37,9 @@ func (t *terms) use(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer t.leave()
-	next, err := term.Take(ctx, t.m.opt.Target, t.m.opt.Link, t.newest(), t.m.opt.Owner)
+	ask, cancel := context.WithTimeout(ctx, askTimeout) // lanes that need a term wait meanwhile
+	defer cancel()
+	next, err := term.Take(ask, t.m.opt.Target, t.m.opt.Link, t.newest(), t.m.opt.Owner)
 	if errors.Is(err, term.ErrDenied) {
 		return nil
 	}

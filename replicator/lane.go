@@ -114,6 +114,7 @@ type lane struct {
 	offered model.Identity // its topics, as they were offered last; ident is what it works with
 	intent  *intent        // what was ordered for its next opening
 	leave   *departure     // how it is to end
+	returns bool           // it is taken up again as soon as it has ended so
 	wanted  bool           // leaders are looked for
 
 	opening   uint64
@@ -220,7 +221,7 @@ func (l *lane) position() (pos kafka.Position, gen uint32, ok, hold bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.entering && !l.stalled() || l.ranged:
+	case l.entering && !l.stalled() || l.ranged && l.open:
 		return pos, 0, false, true
 	case l.m.now().Before(l.pauseUntil):
 		return pos, 0, false, l.pauseShort
@@ -453,6 +454,7 @@ func (l *lane) stop(r model.Reason, detail string) {
 }
 
 func (l *lane) stopLocked(r model.Reason, detail string) {
+	copied, well := l.open, l.endedWell
 	l.open = false
 	l.answerLocked(l.intent, stopError(r, detail))
 	l.setLocked(model.StateStopped, r, detail, l.m.now())
@@ -462,6 +464,9 @@ func (l *lane) stopLocked(r model.Reason, detail string) {
 		return
 	}
 	l.endLocked() // whoever repairs the lane finds that it is not to go on
+	if !copied {
+		l.endedWell = l.endedWell && well // how it ended was decided before, or is what was to be found out
+	}
 }
 
 // lastOffset walks the batches of a fetch answer and returns the offset behind the last whole one and its leader

@@ -335,6 +335,60 @@ func TestLane_RepairMeetsWhatItNeverSent(t *testing.T) {
 	}
 }
 
+// A read that took long must not settle what a later opening sends: its counts begin anew, and so it looks the same.
+func TestLane_RepairOfAnEarlierOpeningSettlesNothing(t *testing.T) {
+	t.Parallel()
+	m, l, s := newOpenLane(t)
+	feed(t, l, 100, 2)
+	o := l.take(s)
+	h, err := batch.Parse(o.raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.BaseOffset = 10
+	l.settle(o, -1, errors.New("connection cut"))
+	_, term := l.mended()
+	l.stop(model.ReasonRefused, "by an order")
+	next := testTerm
+	next.N, next.Epoch = next.N+1, next.Epoch+1
+	l.mu.Lock()
+	l.state = model.StateOpening
+	l.mu.Unlock()
+	l.begin(2, next, model.Cursor{Src: 102, Dst: 13, SrcEpoch: -1}, m.now())
+	feed(t, l, 102, 2)
+	l.resume(l.mend(h, term))
+	if o = l.take(s); o == nil || o.srcFrom != 102 || l.cursor.Src != 102 {
+		t.Fatalf("the cursor is %+v and %+v is sent next: records of the new opening were never sent", l.cursor, o)
+	}
+}
+
+// A lane that stopped for what its source's log lacks asks for nothing any more: its fetcher polls at leisure.
+func TestLane_StoppedAtAGapKeepsNoFetcherBusy(t *testing.T) {
+	t.Parallel()
+	_, l, _ := newOpenLane(t)
+	l.mu.Lock()
+	l.ranged = true
+	l.mu.Unlock()
+	if _, _, _, hold := l.position(); !hold {
+		t.Fatal("a lane that is being looked into is wanted soon")
+	}
+	l.stop(model.ReasonGap, "deleted before it was read")
+	if _, _, ok, hold := l.position(); ok || hold {
+		t.Fatalf("a stopped lane: ok %v, hold %v", ok, hold)
+	}
+}
+
+// A group of lanes at a broker that hangs comes back late: a lane that another group has opened meanwhile is in no trouble.
+func TestLater_LeavesAnOpenLaneAlone(t *testing.T) {
+	t.Parallel()
+	m, l, _ := newOpenLane(t)
+	l.observe(0, 100, 100, m.now()) // its source answers
+	m.later(l, model.ReasonSuperseded, "another opening came first")
+	if !l.fault.IsZero() {
+		t.Fatalf("an open lane shows %+v", l.why)
+	}
+}
+
 func TestLane_UnknownOutcomeOfOldRecordsNeedsANewTerm(t *testing.T) {
 	t.Parallel()
 	m, l, s := newOpenLane(t)
@@ -444,6 +498,28 @@ func TestLane_DrainIsNotCleanWhileABatchMayStillLand(t *testing.T) {
 	l.resume(nil) // the log did not show it: a late copy may still come
 	if p, ok := l.progress(true); ok && p.Clean {
 		t.Fatal("ended cleanly although a batch may still land")
+	}
+}
+
+// What a lane that is on its way to a new term holds is not known before the target's log was read, and a lane that
+// diverged does not get to know it by being stopped once more.
+func TestLane_NoCleanEndForAnUnknownPosition(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(l *lane, s *sender){
+		"on its way to a new term": func(l *lane, s *sender) { l.settle(l.take(s), -1, kerr.InvalidProducerEpoch) },
+		"diverged":                 func(l *lane, _ *sender) { l.stop(model.ReasonDiverged, "other records") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, l, s := newOpenLane(t)
+			feed(t, l, 100, 1, 1)
+			l.settle(l.take(s), 10, nil)
+			before(l, s)
+			l.stop(model.ReasonSourceDeleted, "the topic does not exist any more")
+			if p, ok := l.progress(false); ok && p.Clean {
+				t.Fatalf("a clean end at %+v", p.Cursor)
+			}
+		})
 	}
 }
 

@@ -73,6 +73,7 @@ type Manager struct {
 	planQs                           [statelog.Partitions]*queue
 	flushNow                         chan struct{}
 	flushing                         chan struct{} // held while cursors are being stored
+	closing                          atomic.Bool   // no further lanes are taken
 	opening                          atomic.Int64  // groups of lanes that are being opened or repaired
 
 	// work is the life of everything that runs; tasks counts what is neither of the loops in Run.
@@ -90,7 +91,6 @@ type Manager struct {
 	mu       sync.Mutex // guards the maps below; taken before a fetcher's lock and a lane's, never while holding one
 	lanes    map[model.Lane]*lane
 	fetchers map[int32][]*fetcher
-	closing  bool            // no further lanes are taken
 	ordering map[string]bool // subjects of orders that are being carried out
 
 	sendMu   sync.Mutex // guards the maps below; a leaf, so that it may be taken under a lane's lock
@@ -232,7 +232,7 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 func (m *Manager) take(a Assignment) (l *lane, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l, found = m.lanes[a.Lane]; found || m.closing {
+	if l, found = m.lanes[a.Lane]; found || m.closing.Load() {
 		return l, found
 	}
 	l = newLane(m, a, m.now())

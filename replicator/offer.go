@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"context"
 	"fmt"
 
 	"lockstep/internal/model"
@@ -19,7 +20,7 @@ func (m *Manager) Offer(as []Assignment) {
 		switch pause, paused := held.of(a.Lane.Topic); {
 		case l == nil:
 		case found:
-			l.offer(a, paused)
+			l.offer(a)
 		case paused:
 			l.hold(m.view, pause)
 		default:
@@ -43,16 +44,16 @@ func (m *Manager) enterAll(lanes []*lane) {
 }
 
 // offer takes over what is offered anew of a known lane.
-func (l *lane) offer(a Assignment, paused bool) {
+func (l *lane) offer(a Assignment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.offered = a.Identity
 	switch {
-	case l.releasedLocked() && paused:
-		l.limits = a.Limits
+	case l.leave != nil:
+		l.limits, l.born, l.returns = a.Limits, a.Born, true
 	case l.releasedLocked():
 		l.limits, l.born = a.Limits, a.Born
-		l.reenterLocked()
+		l.takeUpLocked()
 	case l.intent != nil && l.state == model.StateWaiting:
 		if a.Identity.Dst != l.intent.lost { // what an order waits for
 			l.limits = a.Limits
@@ -74,9 +75,9 @@ func (l *lane) compareLocked(a Assignment) {
 		l.stopLocked(model.ReasonRecreated, fmt.Sprintf("source topic has id %s now, copied was %s", a.Identity.Src, was.Src))
 	case otherID(was.Dst, a.Identity.Dst):
 		l.stopLocked(model.ReasonTargetLost, fmt.Sprintf("target topic has id %s now, copied to was %s", a.Identity.Dst, was.Dst))
-	case back && l.verdict == goOn:
+	case back:
 		l.limits = a.Limits
-		l.reenterLocked()
+		l.m.spawn(func(context.Context) { l.m.again(model.ReasonSourceDeleted, l) })
 	default:
 		l.limits = a.Limits
 	}

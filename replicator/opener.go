@@ -97,7 +97,7 @@ func (m *Manager) leaderOrPark(l *lane, q *queue) (kafka.Leader, bool) {
 func (m *Manager) later(l *lane, r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == model.StateStopped || l.draining && l.verdict != mending {
+	if l.state == model.StateStopped || (l.draining || !l.entering) && l.verdict != mending {
 		return // what a lane has sent, a drain waits for: that goes on
 	}
 	l.attempts++
@@ -324,10 +324,14 @@ func (m *Manager) first(ctx context.Context, es []*entry) []*entry {
 		m.laterAll(es, "take a term", err)
 		return nil
 	}
-	froms := m.startOffsets(ctx, es)
+	parts, ats := make([]kafka.Part, len(es)), make([]int64, len(es))
+	for i, e := range es {
+		parts[i], ats[i] = e.srcPart(), m.tuning().Start.offset(e.born)
+	}
+	froms := m.positions(ctx, parts, ats)
 	var ready []*entry
 	for _, e := range es {
-		from := froms[e.lane.id]
+		from := froms[e.srcPart()]
 		if from.Err != nil {
 			m.laterErr(e.lane, "ask the source leader for the start position", from.Err)
 			continue
@@ -348,7 +352,7 @@ func (m *Manager) laterAll(es []*entry, what string, err error) {
 // commit makes openings durable and lets their lanes go. An opening that another one forestalled is void, and its lane
 // looks at the state again.
 func (m *Manager) commit(ctx context.Context, es []*entry) {
-	es = slices.DeleteFunc(es, func(e *entry) bool { return e.lane.leaving() })
+	es = slices.DeleteFunc(es, func(e *entry) bool { return e.lane.leaving() || !m.stillOrdered(e) })
 	if len(es) == 0 {
 		return
 	}

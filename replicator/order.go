@@ -41,9 +41,7 @@ func (m *Manager) takesOrders() error {
 	default:
 		return fmt.Errorf("link %s is not open yet", m.opt.Link)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closing {
+	if m.closing.Load() {
 		return fmt.Errorf("link %s is being stopped", m.opt.Link)
 	}
 	return nil
@@ -232,7 +230,7 @@ func (m *Manager) give(ctx context.Context, o model.Order, l *lane, p picture) (
 	it = &intent{kind: o.Kind, reason: o.Reason, opening: p.stored.Opening.N, to: o.To, was: l.stoppedFor(), answer: make(chan error, 1)}
 	it.behindGap = o.Kind == model.OrderRetry && p.reason == model.ReasonGap
 	if o.Kind == model.OrderAdopt {
-		it.from = m.adoptFrom(o, l.isBorn())
+		it.from = m.adoptFrom(o, p.born)
 	}
 	if waits = o.Kind == model.OrderRebuild && p.reason == model.ReasonTargetLost && (p.mustRemake() || otherID(p.now.Dst, p.dstID)); waits {
 		if m.opt.Remake == nil {
@@ -245,7 +243,7 @@ func (m *Manager) give(ctx context.Context, o model.Order, l *lane, p picture) (
 		err = m.handOver(l, it, waits)
 	}
 	if err != nil && it.retried {
-		m.spawn(func(ctx context.Context) { m.tryOn(ctx, l, it.was) })
+		m.again(it.was.reason, l) // it was stopped for the order alone
 	}
 	return it, waits, err
 }
@@ -263,35 +261,11 @@ func (m *Manager) handOver(l *lane, it *intent, waits bool) error {
 	return nil
 }
 
-// tryOn lets a lane try again that was stopped for an order alone, which then was not given.
-func (m *Manager) tryOn(ctx context.Context, l *lane, was refusal) {
-	tick := time.NewTicker(releaseLook)
-	defer tick.Stop()
-	for !l.atRest() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state == model.StateStopped && l.reason == was.reason && l.intent == nil {
-		l.reenterLocked()
-	}
-}
-
 // stoppedFor is why the lane stopped, or what holds it up.
 func (l *lane) stoppedFor() refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return refusal{reason: l.reason, detail: l.detail}
-}
-
-func (l *lane) isBorn() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.born
 }
 
 // rest stops a lane that does not go on by itself, waits until nothing of it is under way, and has its end stored.

@@ -436,6 +436,27 @@ func TestOrder_AdoptWhatTheTargetHolds(t *testing.T) {
 	}
 }
 
+// What a lane of a young topic would begin with is what its plan says, whatever the link's start is.
+func TestOrder_AdoptOfAYoungTopic(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	r := newRig(t, src, dst, func(o *Options) { o.Tuning.Start.Latest = true })
+	topic := r.topic(1, nil)
+	r.produce(topic, 0, 10)
+	kafkatest.Produce(t, dst, topic, 0, kafkatest.Records(3, 1), kafkatest.ProduceOptions{})
+	r.offer(topic)
+	r.stopsAs(topic, 0, model.ReasonNotEmpty)
+	l := r.m.lane(r.id(topic, 0))
+	l.mu.Lock()
+	l.born = true // as topicsync tells
+	l.mu.Unlock()
+	steps := r.does(model.Order{Kind: model.OrderAdopt, Topics: []string{topic}})
+	r.copied(topic, 0)
+	if from := 10 - (kafkatest.End(t, dst, topic, 0) - 4); !strings.Contains(steps[0].Does, fmt.Sprintf("from source offset %d,", from)) {
+		t.Errorf("it began at source offset %d, the plan was: %s", from, steps[0].Does)
+	}
+}
+
 func TestOrder_AdoptRefusedForAnotherLinksTopic(t *testing.T) {
 	t.Parallel()
 	src, dst := kafkatest.FakePair(t)
@@ -680,4 +701,36 @@ func growTopic(t *testing.T, c kafkatest.Target, topic string, n int32) {
 		return err == nil && len(ds[topic].Partitions) == int(n), fmt.Sprint(len(ds[topic].Partitions), " partitions ", err)
 	})
 	kafkatest.AwaitLeaders(t, c, topic)
+}
+
+// An order that was not done in time is not done later either, when whoever gave it has heard that it was not.
+func TestOrder_WithdrawnIsNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	r, topic := stuck(t, src, dst)
+	l := r.m.lane(r.id(topic, 0))
+	answer := make(chan struct{})
+	dst.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
+		dst.KeepControl()
+		l.mu.Lock()
+		ordered := l.intent != nil
+		l.mu.Unlock()
+		if ordered {
+			dst.SleepControl(func() { <-answer })
+		}
+		return nil, nil, false
+	})
+	opening := r.lane(topic, 0).Opening
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	steps, err := r.m.Order(ctx, model.Order{Kind: model.OrderSkip, Lanes: ref(topic, 0), To: 11, Reason: "spam"})
+	if err != nil || len(steps) != 1 || !strings.Contains(steps[0].Error, "not done in time") {
+		t.Fatalf("%+v, %v", steps, err)
+	}
+	close(answer)
+	r.await(topic, 0, func(s model.LaneStatus) bool { return s.Opening > opening && s.State != model.StateOpening })
+	if s := r.stopsAs(topic, 0, model.ReasonTooLarge); s.Cursor.Src != 10 {
+		t.Errorf("lane %+v", s)
+	}
+	r.gaps()
 }

@@ -150,6 +150,7 @@ func (m *Manager) pausable(kind model.OrderKind, topic string) (lanes []*lane) {
 	for _, l := range m.all() {
 		l.mu.Lock()
 		paused, out := l.state == model.StatePaused, l.state == model.StateStopped || l.state == model.StateClosed
+		paused = paused || kind == model.OrderResume && l.pausingLocked()
 		l.mu.Unlock()
 		_, other := held.of(l.id.Topic)
 		mine := topic == "" || topic == l.id.Topic
@@ -193,13 +194,23 @@ func (m *Manager) resume(ctx context.Context, o model.Order, topic string) error
 		return err
 	}
 	for _, l := range m.pausable(model.OrderResume, topic) {
-		l.mu.Lock()
-		if l.state == model.StatePaused {
-			l.reenterLocked()
-		}
-		l.mu.Unlock()
+		l.unpause()
 	}
 	return nil
+}
+
+// pausingLocked reports whether the lane is still ending for a pause.
+func (l *lane) pausingLocked() bool { return l.leave != nil && l.leave.state == model.StatePaused }
+
+func (l *lane) unpause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.pausingLocked():
+		l.returns = true // only a lane that has ended is opened again
+	case l.state == model.StatePaused:
+		l.takeUpLocked()
+	}
 }
 
 // lookEach is how often the source is asked how far paused lanes fall behind: nobody reads them, who would hear it.

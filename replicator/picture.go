@@ -40,7 +40,7 @@ func (m *Manager) pictures(ctx context.Context, lanes []*lane, o model.Order) ([
 func (l *lane) picture() picture {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return picture{lane: l.id, state: l.state, reason: l.reason, cursor: l.cursor, now: l.offered}
+	return picture{lane: l.id, state: l.state, reason: l.reason, cursor: l.cursor, now: l.offered, born: l.born}
 }
 
 func (p *picture) srcPart() kafka.Part {
@@ -90,9 +90,10 @@ func keys(set map[string]bool) (names []string) {
 // lookAtLogs notes where the logs of both sides begin and end, and whether the target's records could be deleted.
 func (m *Manager) lookAtLogs(ctx context.Context, ps []picture, o model.Order) {
 	var src, dst []kafka.Part
+	var begins []int64 // adopt: what is asked for, of src
 	for i := range ps {
 		if ps[i].src.err == nil {
-			src = append(src, ps[i].srcPart())
+			src, begins = append(src, ps[i].srcPart()), append(begins, m.adoptFrom(o, ps[i].born))
 		}
 		if ps[i].dst.err == nil {
 			dst = append(dst, ps[i].dstPart())
@@ -101,7 +102,7 @@ func (m *Manager) lookAtLogs(ctx context.Context, ps []picture, o model.Order) {
 	srcEnds, dstEnds := ends(ctx, m.src, src), ends(ctx, m.dst, dst)
 	var from map[kafka.Part]kafka.Offset
 	if o.Kind == model.OrderAdopt {
-		from = m.sourceOffsets(ctx, src, m.adoptFrom(o, false))
+		from = m.positions(ctx, src, begins)
 	}
 	probe := make(map[kafka.Part]int64)
 	for i := range ps {

@@ -17,6 +17,7 @@ type picture struct {
 	reason   model.Reason
 	cursor   model.Cursor
 	now      model.Identity       // its topics, as they were offered last
+	born     bool                 // see Assignment
 	stored   offsetsync.LaneState // if found
 	found    bool
 	held     string // the pause that holds its topic, in words

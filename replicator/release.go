@@ -87,7 +87,7 @@ func (l *lane) depart(d *departure) {
 	if d.state != model.StateClosed && (l.state == model.StateStopped || l.state == model.StateClosed) {
 		return
 	}
-	l.leave, l.draining = d, true
+	l.leave, l.draining, l.returns = d, true, false
 	if l.open {
 		l.setLocked(model.StateDraining, d.reason, d.detail, l.m.now())
 	}
@@ -126,6 +126,9 @@ func (l *lane) leftLocked(d *departure) {
 	}
 	l.setLocked(d.state, d.reason, d.detail, l.m.now())
 	l.unwantLocked()
+	if l.returns {
+		l.takeUpLocked()
+	}
 }
 
 // wantLocked has the leaders of the lane's partitions looked for, unwantLocked ends that.

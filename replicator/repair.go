@@ -60,12 +60,14 @@ func (l *lane) mended() (int64, model.Term) {
 }
 
 var (
+	errEnded    = errors.New("the lane does not wait for this repair any more")
 	errOutrun   = errors.New("a newer epoch stands in the target log")
 	errNotOurs  = errors.New("the target holds other batches of this term than were sent")
 	errMismatch = errors.New("source and target hold different records")
 )
 
-// mend settles the lane's oldest unsettled batch if h is it. Batches of others, and markers, only move offsets.
+// mend settles the lane's oldest unsettled batch if h is it. Batches of others, and markers, only move offsets. A lane that
+// was stopped and opened again while its log was read has other batches by now, which may look like those of before.
 func (l *lane) mend(h batch.Header, t model.Term) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,6 +79,9 @@ func (l *lane) mend(h batch.Header, t model.Term) error {
 	}
 	if h.Control() {
 		return nil
+	}
+	if l.verdict != mending || l.term != t {
+		return errEnded
 	}
 	if len(l.out) == 0 || h.BaseSeq != model.Seq(l.out[0].count) || int64(h.Count) != l.out[0].n {
 		return fmt.Errorf("%w: at target offset %d, sequence %d", errNotOurs, h.BaseOffset, h.BaseSeq)

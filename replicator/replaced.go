@@ -63,15 +63,15 @@ func (m *Manager) replaced(detail string) {
 }
 
 // holdReplaced stops a lane while the source is a replaced one, and reports whether it is. A lane that had stopped before
-// keeps its own reason: accepting the source would not help it.
+// keeps its own reason: accepting the source would not help it. One that is paused reads nothing, and stays so.
 func (m *Manager) holdReplaced(l *lane) bool {
+	l.mu.Lock() // first: whoever accepts the source looks at each lane afterwards
+	defer l.mu.Unlock()
 	r, _ := m.Replaced()
 	if r == nil {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state != model.StateStopped {
+	if l.state != model.StateStopped && !l.releasedLocked() {
 		l.stopLocked(model.ReasonSourceReplaced, r.Detail)
 	}
 	return true
@@ -224,11 +224,11 @@ func (m *Manager) enterAgain() {
 		}
 	}
 	m.mu.Unlock()
-	m.enterAll(back)
+	m.again(model.ReasonSourceReplaced, back...)
 }
 
 func (l *lane) heldByReplacement() (held, offered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.state == model.StateStopped && l.reason == model.ReasonSourceReplaced && len(l.inflight) == 0 && l.planning == 0, l.wanted
+	return l.state == model.StateStopped && l.reason == model.ReasonSourceReplaced, l.wanted
 }

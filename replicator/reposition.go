@@ -13,28 +13,21 @@ import (
 
 // asked asks the source's leaders for what intents have to know. A lane whose leader does not answer comes up again.
 func (m *Manager) asked(ctx context.Context, es []*entry) (ok []*entry) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	ask := make(map[int64][]kafka.Part)
+	var parts []kafka.Part
+	var ats []int64
 	for _, e := range es {
 		if at, needs := e.intent.asks(); needs {
-			ask[at] = append(ask[at], e.srcPart())
+			parts, ats = append(parts, e.srcPart()), append(ats, at)
 		}
 	}
-	got := make(map[int64]map[kafka.Part]kafka.Offset, len(ask))
-	for at, parts := range ask {
-		got[at] = m.sourceOffsets(ctx, parts, at)
-	}
+	got := m.positions(ctx, parts, ats)
 	for _, e := range es {
-		at, needs := e.intent.asks()
-		o := got[at][e.srcPart()]
-		if needs && o.Err != nil {
+		o := got[e.srcPart()] // the zero value for those that need none
+		if o.Err != nil {
 			m.laterErr(e.lane, "ask the source leader for the position", o.Err)
 			continue
 		}
-		if e.from = o.Offset; !needs {
-			e.from = 0
-		}
+		e.from = o.Offset
 		ok = append(ok, e)
 	}
 	return ok
@@ -42,24 +35,6 @@ func (m *Manager) asked(ctx context.Context, es []*entry) (ok []*entry) {
 
 func (e *entry) srcPart() kafka.Part {
 	return kafka.Part{Topic: e.lane.id.Topic, ID: e.ident.Src, Partition: e.lane.id.Partition}
-}
-
-// sourceOffsets asks for an offset of the source's logs as this link may read them; a time behind every record gives the
-// end.
-func (m *Manager) sourceOffsets(ctx context.Context, parts []kafka.Part, at int64) map[kafka.Part]kafka.Offset {
-	got := m.src.ListOffsets(ctx, parts, at, !m.opt.ReadUncommitted)
-	var behind []kafka.Part
-	for p, o := range got {
-		if o.Err == nil && o.Offset < 0 {
-			behind = append(behind, p)
-		}
-	}
-	if len(behind) > 0 {
-		for p, o := range m.src.ListOffsets(ctx, behind, kafka.AtEnd, !m.opt.ReadUncommitted) {
-			got[p] = o
-		}
-	}
-	return got
 }
 
 // moved places the next opening of a cleanly ended lane where an operator said, in the same term: nothing of the old
@@ -90,7 +65,7 @@ func (m *Manager) moved(ctx context.Context, e *entry) bool {
 // skipped is the ledger entry of going on at another source offset. Going back happens only where the source lost what the
 // target holds.
 func skipped(e *entry, at model.Cursor, to int64) model.Gap {
-	g := model.Gap{Lane: e.lane.id, From: at.Src, To: to, Reason: "retention"}
+	g := model.Gap{Lane: e.lane.id, From: at.Src, To: to, Reason: byRetention}
 	if e.intent.kind == model.OrderSkip {
 		g.Reason = "skipped: " + e.intent.reason
 	}
@@ -106,15 +81,14 @@ func (m *Manager) enterLedger(ctx context.Context, e *entry, g model.Gap) bool {
 	if g == e.intent.written {
 		return true // an attempt before this one came so far
 	}
-	now := g
-	now.At = m.now()
-	if err := m.store.Gap(ctx, now); err != nil {
+	if !m.stillOrdered(e) {
+		return false
+	}
+	if err := m.leaveOut(ctx, g); err != nil {
 		m.laterErr(e.lane, "write the ledger", err)
 		return false
 	}
 	e.intent.written = g
-	m.metrics.gapRecords.WithLabelValues(m.opt.Link).Add(float64(g.To - g.From))
-	m.log.Warn("source offsets are left out", "topic", g.Lane.Topic, "partition", g.Lane.Partition, "src_from", g.From, "src_to", g.To, "reason", g.Reason)
 	return true
 }
 
@@ -191,7 +165,7 @@ func (m *Manager) elsewhere(ctx context.Context, e *entry, at model.Cursor) bool
 			e.lane.stop(it.was.reason, it.was.detail)
 			return false
 		}
-		to = at.Src // it goes on trying where it stands
+		to, e.intent = at.Src, nil // it goes on trying where it stands
 	}
 	e.next.Origin.Src = to
 	return to == at.Src || m.enterLedger(ctx, e, skipped(e, at, to))
@@ -279,18 +253,19 @@ func (m *Manager) emptied(ctx context.Context, es []*entry) (ok []*entry) {
 	return ready
 }
 
-// due returns up to where an entry's target log has to be emptied, 0 when it need not be.
+// due returns up to where an entry's target log has to be emptied, 0 when it need not be. A log that lost its end, with the
+// marker in front of the origin, has nothing to be deleted there, and Kafka refuses to.
 func (m *Manager) due(ctx context.Context, e *entry) (int64, error) {
-	o := e.next
+	o, to := e.next, e.next.Origin.Dst
 	if o.N == 0 {
-		o = e.state.Opening
+		o, to = e.state.Opening, min(e.state.Opening.Origin.Dst, e.end)
 	}
-	if !o.Anew || e.start >= o.Origin.Dst || e.end == 0 || !sameTarget(o.Identity, e.ident) {
+	if !o.Anew || e.start >= to || e.end == 0 || !sameTarget(o.Identity, e.ident) {
 		return 0, nil
 	}
-	holds, err := m.holdsRecords(ctx, e.part, e.start, o.Origin.Dst)
+	holds, err := m.holdsRecords(ctx, e.part, e.start, to)
 	if !holds || err != nil {
 		return 0, err
 	}
-	return o.Origin.Dst, nil
+	return to, nil
 }

@@ -91,28 +91,21 @@ func (m *Manager) resolve(ctx context.Context, l *lane, w wanted, opening, term 
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	f, ferr := m.lookForFork(ctx, l, w.off, w.epoch)
-	start, end, err := m.sourceEnds(ctx, l.srcPart())
-	switch err = firstErr(ferr, err); {
+	log := ends(ctx, m.src, []kafka.Part{l.srcPart()})[l.srcPart()]
+	switch err := firstErr(ferr, log.err); {
 	case err != nil:
 		l.sourceTrouble(model.ReasonLeaderUnavailable, "ask the source leader for the log's ends: "+err.Error())
 		m.srcLeaders.Stale(l.srcPart(), -1)
 		l.inRange(opening, -1)
 	case f.rewound() && !m.accepted(term):
 		m.replaced(rewoundText(l, f, w.off))
-	case f.split, w.off > end && w.epoch < 0:
+	case f.split, w.off > log.end && w.epoch < 0:
 		l.cutOff(opening)
-	case w.off < start:
-		m.gap(ctx, l, opening, w.off, start)
+	case w.off < log.start:
+		m.gap(ctx, l, opening, w.off, log.start)
 	default:
 		l.inRange(opening, -1)
 	}
-}
-
-// sourceEnds asks a partition's leader for both ends of its log.
-func (m *Manager) sourceEnds(ctx context.Context, p kafka.Part) (start, end int64, err error) {
-	s := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtStart, false)[p]
-	e := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
-	return s.Offset, e.Offset, firstErr(s.Err, e.Err)
 }
 
 // gap writes the lost range to the ledger and goes on behind it, or stops, as the link's on_gap says.
@@ -123,7 +116,7 @@ func (m *Manager) gap(ctx context.Context, l *lane, opening uint64, from, to int
 		return
 	}
 	if !known {
-		if err := m.lost(ctx, l, from, to); err != nil {
+		if err := m.leaveOut(ctx, model.Gap{Lane: l.id, From: from, To: to, Reason: byRetention}); err != nil {
 			l.trouble(model.ReasonStateTopic, "write gap: "+err.Error())
 			l.inRange(opening, -1)
 			return
@@ -132,14 +125,17 @@ func (m *Manager) gap(ctx context.Context, l *lane, opening uint64, from, to int
 	l.inRange(opening, to)
 }
 
-// lost enters source offsets [from, to) into the ledger: the source deleted them before they were read.
-func (m *Manager) lost(ctx context.Context, l *lane, from, to int64) error {
-	g := model.Gap{Lane: l.id, From: from, To: to, Reason: "retention", At: m.now()}
+// byRetention is the ledger's reason for what the source deleted before it was read.
+const byRetention = "retention"
+
+// leaveOut enters source offsets that are not copied into the ledger; that is durable when it returns.
+func (m *Manager) leaveOut(ctx context.Context, g model.Gap) error {
+	g.At = m.now()
 	if err := m.store.Gap(ctx, g); err != nil {
 		return err
 	}
-	m.metrics.gapRecords.WithLabelValues(m.opt.Link).Add(float64(to - from))
-	m.log.Warn("records lost at the source", "topic", l.id.Topic, "partition", l.id.Partition, "src_from", from, "src_to", to)
+	m.metrics.gapRecords.WithLabelValues(m.opt.Link).Add(float64(g.To - g.From))
+	m.log.Warn("source offsets are left out", "topic", g.Lane.Topic, "partition", g.Lane.Partition, "src_from", g.From, "src_to", g.To, "reason", g.Reason)
 	return nil
 }
 
@@ -148,7 +144,7 @@ func (m *Manager) lost(ctx context.Context, l *lane, from, to int64) error {
 func (m *Manager) inLedger(id model.Lane, from, to int64) bool {
 	st, ok := m.view.Lane(id)
 	return ok && slices.ContainsFunc(st.Gaps, func(g model.Gap) bool {
-		return g.Reason == "retention" && g.From <= from && g.To >= to
+		return g.Reason == byRetention && g.From <= from && g.To >= to
 	})
 }
 

@@ -3,10 +3,10 @@ package replicator
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"lockstep/internal/kafka"
-	"lockstep/internal/model"
 )
 
 // Start is where lanes begin that were never copied: at the log's start, at its end, or at the first record that is
@@ -29,43 +29,27 @@ func (s Start) offset(born bool) int64 {
 	return kafka.AtStart
 }
 
-// startOffsets asks the source's leaders where new lanes begin.
-func (m *Manager) startOffsets(ctx context.Context, es []*entry) map[model.Lane]kafka.Offset {
+// positions asks the source's leaders for offsets of its logs as this link may read them: at[i], a special offset or a time
+// stamp, is for parts[i]. A time behind every record gives the log's end.
+func (m *Manager) positions(ctx context.Context, parts []kafka.Part, at []int64) map[kafka.Part]kafka.Offset {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ask := make(map[int64][]*entry)
-	from := m.tuning().Start
-	for _, e := range es {
-		at := from.offset(e.born)
-		ask[at] = append(ask[at], e)
+	alike := make(map[int64][]kafka.Part)
+	out := make(map[kafka.Part]kafka.Offset, len(parts))
+	for i, p := range parts {
+		alike[at[i]] = append(alike[at[i]], p)
+		out[p] = kafka.Offset{Offset: -1, Err: errors.New("no answer")}
 	}
-	out := make(map[model.Lane]kafka.Offset, len(es))
-	for at, group := range ask {
-		parts := make([]kafka.Part, len(group))
-		for i, e := range group {
-			parts[i] = e.lane.srcPart()
+	var behind []kafka.Part
+	for at, parts := range alike {
+		for p, o := range m.src.ListOffsets(ctx, parts, at, !m.opt.ReadUncommitted) {
+			if out[p] = o; o.Err == nil && o.Offset < 0 {
+				behind = append(behind, p)
+			}
 		}
-		got := m.src.ListOffsets(ctx, parts, at, !m.opt.ReadUncommitted)
-		for i, e := range group {
-			out[e.lane.id] = got[parts[i]]
-		}
-		if at >= 0 {
-			m.behindTheEnd(ctx, group, out)
-		}
+	}
+	if len(behind) > 0 {
+		maps.Copy(out, m.src.ListOffsets(ctx, behind, kafka.AtEnd, !m.opt.ReadUncommitted))
 	}
 	return out
-}
-
-// behindTheEnd replaces "no record is that young" by the log's end.
-func (m *Manager) behindTheEnd(ctx context.Context, es []*entry, out map[model.Lane]kafka.Offset) {
-	for _, e := range es {
-		if o := out[e.lane.id]; o.Err == nil && o.Offset < 0 {
-			p := e.lane.srcPart()
-			got, ok := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, !m.opt.ReadUncommitted)[p]
-			if !ok {
-				got.Err = errors.New("no answer")
-			}
-			out[e.lane.id] = got
-		}
-	}
 }

@@ -90,8 +90,11 @@ func (t *terms) announce(ctx context.Context, next model.Term) error {
 }
 
 // take asks the coordinator for the next term. A target that does not allow the transactional id gives plain terms,
-// which only the claims in the state topic order.
+// which only the claims in the state topic order. A coordinator that keeps its answer back, as for a transaction that
+// hangs, is given up after a while, so that the lanes which wait for the term say so.
 func (t *terms) take(ctx context.Context, last model.Term) (model.Term, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	next, err := term.Take(ctx, t.m.opt.Target, t.m.opt.Link, last, t.m.opt.Owner)
 	if !errors.Is(err, term.ErrDenied) {
 		return next, err
