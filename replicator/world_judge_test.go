@@ -446,6 +446,11 @@ func (w *world) observe(e statelog.Entry) {
 	if len(parts) > 3 && parts[0] == "lane" && parts[3] == "gap" {
 		w.observeGap(w.targets[int(parts[2][0]-'0')], parts[4], e.Value)
 	}
+	if len(parts) > 3 && parts[0] == "lane" && parts[3] == "cursor" && e.Value != nil {
+		if err := json.Unmarshal(e.Value, &w.targets[int(parts[2][0]-'0')].stored); err != nil {
+			w.failf("cursor %s: %v", e.Key, err)
+		}
+	}
 	if len(parts) != 6 || parts[0] != "lane" || parts[3] != "opening" || e.Value == nil {
 		return
 	}

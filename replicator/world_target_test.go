@@ -42,12 +42,13 @@ type target struct {
 	refuses          int    // so many produce requests get NOT_LEADER, as right after the topic was created
 	sealed           uint64 // newest term that a sealer was told to stand here
 
-	shut    bool        // a failover has reported it as sealed: the link appends nothing any more
-	copies  []placed    // the link's records in the order of their appends
-	orphans []model.Gap // what the ledger says of copies that the source lost
-	origin  int64       // source offset from which on the lane is copied, -1 before it is opened
-	taken   bool        // something stood here before the lane was opened
-	knew    bool        // at the newest seal the leader knew how far the ended term came
+	shut    bool         // a failover has reported it as sealed: the link appends nothing any more
+	copies  []placed     // the link's records in the order of their appends
+	orphans []model.Gap  // what the ledger says of copies that the source lost
+	origin  int64        // source offset from which on the lane is copied, -1 before it is opened
+	taken   bool         // something stood here before the lane was opened
+	stored  model.Cursor // the newest that stands in the state topic
+	knew    bool         // at the newest seal the leader knew how far the ended term came
 }
 
 // placed is one copy of a source record. A record stands twice where nobody could know that the source still has it.
