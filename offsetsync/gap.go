@@ -21,7 +21,9 @@ func (l *lane) gap(key string, r laneRecord, value []byte) error {
 		return nil
 	}
 	g := model.Gap{Lane: r.lane, From: int64(r.id.n), To: v.To, Reason: v.Reason, At: v.At, DstFrom: v.DstFrom, DstTo: v.DstTo}
-	same := func(o model.Gap) bool { return o.From == g.From && o.To == g.To && o.Reason == g.Reason }
+	same := func(o model.Gap) bool {
+		return o.From == g.From && o.To == g.To && o.Reason == g.Reason && o.DstFrom == g.DstFrom && o.DstTo == g.DstTo
+	}
 	if !slices.ContainsFunc(l.gaps, same) {
 		l.gaps = append(l.gaps, g)
 	}

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"slices"
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -86,11 +87,14 @@ func (s *search) ends(i int) int64 {
 // findFork asks the source's leader until it is known where its log and what was copied part. history must not be empty.
 func (m *Manager) findFork(ctx context.Context, p kafka.Part, history []model.EpochStart, top int64) (fork, error) {
 	s := newSearch(history, top)
-	f := fork{common: top, last: s.ask}
+	f := fork{common: top, leader: -1, last: s.ask}
 	for range len(history) + 2 { // each question is for an older epoch
 		a := m.src.EpochEnds(ctx, map[kafka.Part]int32{p: s.ask})[p]
 		if a.Err != nil {
 			return f, a.Err
+		}
+		if f.leader >= 0 && a.Leader != f.leader {
+			return f, errElected
 		}
 		f.leader, f.end = a.Leader, a.End
 		common, met := s.take(a.Epoch, a.End, a.Leader)
@@ -102,6 +106,50 @@ func (m *Manager) findFork(ctx context.Context, p kafka.Part, history []model.Ep
 	return f, nil
 }
 
+// sourceLog is what a source's leader tells of its own log.
+type sourceLog struct {
+	leader int32              // its present epoch, -1 when it knows none
+	end    int64              // the log's end
+	starts []model.EpochStart // where the epochs begin that are newer than what was asked for, oldest first
+}
+
+// mostEpochs is about how many epochs a leader is asked at most.
+const mostEpochs = 1000
+
+// leaderEpoch asks for the source leader's present epoch.
+func (m *Manager) leaderEpoch(ctx context.Context, p kafka.Part) (int32, error) {
+	a := m.src.EpochEnds(ctx, map[kafka.Part]int32{p: 0})[p]
+	return a.Leader, a.Err
+}
+
+// epochStarts asks a source's leader where the epochs of its log begin that are newer than a known one. It knows them even
+// where compaction removed all records. With a leader that knows no epochs there are none.
+func (m *Manager) epochStarts(ctx context.Context, p kafka.Part, known int32) (log sourceLog, err error) {
+	if log.leader, err = m.leaderEpoch(ctx, p); err != nil || log.leader < 0 {
+		return log, err
+	}
+	at := m.src.EpochEnds(ctx, map[kafka.Part]int32{p: log.leader})[p]
+	for at.Err == nil && at.Epoch > known && len(log.starts) < mostEpochs {
+		s := model.EpochStart{Epoch: at.Epoch}
+		if at.Epoch > 0 {
+			at = m.src.EpochEnds(ctx, map[kafka.Part]int32{p: s.Epoch - 1})[p]
+			s.Src = max(0, at.End)
+		}
+		n := len(log.starts)
+		if n > 0 && s.Src >= log.starts[n-1].Src {
+			break // that one is not in the log: asked for less than its oldest, a leader tells where that begins
+		}
+		log.starts = append(log.starts, s)
+		if s.Epoch == 0 || at.Leader != log.leader {
+			break
+		}
+	}
+	slices.Reverse(log.starts)
+	end := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
+	log.end = end.Offset
+	return log, firstErr(at.Err, end.Err)
+}
+
 // historyOf returns the leader epochs of what was copied below a cursor. Where only the cursor's own is known, all that is
 // certain is that its last record has it.
 func historyOf(c model.Cursor, epochs []model.EpochStart) []model.EpochStart {
@@ -109,6 +157,14 @@ func historyOf(c model.Cursor, epochs []model.EpochStart) []model.EpochStart {
 		return []model.EpochStart{{Epoch: c.SrcEpoch, Src: c.Src - 1}}
 	}
 	return epochs
+}
+
+// newestEpoch is the newest leader epoch of a history, -1 when none is known.
+func newestEpoch(history []model.EpochStart) int32 {
+	if n := len(history); n > 0 {
+		return history[n-1].Epoch
+	}
+	return -1
 }
 
 // copied is what a lane knows of its own copying.

@@ -93,9 +93,6 @@ type digest [sha256.Size]byte
 func (m *Manager) digests(ctx context.Context, c cluster, p kafka.Part, from, to int64) (map[int64]digest, error) {
 	out := make(map[int64]digest)
 	for h, b := range Batches(ctx, c, p, from, to) {
-		if errors.Is(b.Err, kerr.OffsetOutOfRange) {
-			return out, nil
-		}
 		if b.Err != nil {
 			return out, b.Err
 		}

@@ -1,11 +1,10 @@
 package replicator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -20,6 +19,8 @@ import (
 var (
 	// errForked says that the records right below the place where the branches should part are not the same.
 	errForked = errors.New("source and target hold different records below the point where the source was truncated")
+	// errElected says that the source elected a leader while both logs were compared.
+	errElected = errors.New("the source elected another leader meanwhile")
 	// errReplaced says that the source as a whole is an older copy of itself; the link has been stopped.
 	errReplaced = errors.New("the source was replaced")
 )
@@ -105,55 +106,69 @@ func (e *entry) known(at model.Cursor) copied {
 func (on onward) settled(common int64) onward {
 	on.epochs = model.EpochsBelow(on.epochs, on.from.Src)
 	if common < on.closed.Src {
-		on.from.SrcEpoch = -1
-		if n := len(on.epochs); n > 0 {
-			on.from.SrcEpoch = on.epochs[n-1].Epoch
-		}
+		on.from.SrcEpoch = newestEpoch(on.epochs)
 	}
 	return on
 }
 
 // beyond looks at records whose leader epochs are not known: those that landed after the last stored cursor, from source
-// offset from on. While the source's log is of one epoch there, the last record stands for all; else each is compared.
+// offset from on. What both logs hold is compared; as far as they are the same, the source's epochs are those of the copy.
 func (m *Manager) beyond(ctx context.Context, e *entry, tail offsetsync.Tailed, f fork, on onward, from int64) (onward, error) {
-	p, at := e.lane.srcPart(), on.closed
-	end := m.src.ListOffsets(ctx, []kafka.Part{p}, kafka.AtEnd, false)[p]
-	if end.Err != nil {
-		return on, end.Err
+	p := e.lane.srcPart()
+	log, err := m.epochStarts(ctx, p, newestEpoch(on.epochs))
+	if err != nil {
+		return on, err
 	}
-	sure := end.Offset >= at.Src && (len(on.epochs) == 0 || f.end >= at.Src)
-	if sure {
-		compared, err := m.matched(ctx, e, tail)
-		if err != nil && !errors.Is(err, errMismatch) {
-			return on, err
-		}
-		sure = err == nil && compared
+	common, err := m.commonOffset(ctx, e, tail, log, from, on.closed.Src)
+	if err != nil {
+		return on, err
 	}
-	if !sure {
-		common, err := m.firstDifference(ctx, e, tail, from, min(at.Src, end.Offset))
-		if err != nil {
-			return on, err
-		}
-		if common < tail.Cursor.Src {
-			f.common, f.split = common, true
-			return m.cutAt(ctx, e, tail, f, on)
-		}
+	if leader, err := m.leaderEpoch(ctx, p); err != nil || leader != log.leader || f.leader >= 0 && f.leader != leader {
+		return on, cmp.Or(err, errElected)
 	}
-	if at.Src > 0 && (at.Src > from || on.from.SrcEpoch < 0) {
-		h, ok, err := headerAt(ctx, m.src, p, at.Src-1)
-		switch {
-		case err != nil:
-			return on, err
-		case !ok:
-			on.from.SrcEpoch = -1
-		default:
-			on.from.SrcEpoch = h.LeaderEpoch
-			if at.Src > from {
-				on.epochs = model.AppendEpoch(on.epochs, h.LeaderEpoch, min(max(f.end, from), at.Src-1))
-			}
-		}
+	if f.leader = log.leader; len(log.starts) == 0 && f.end < common {
+		on.epochs = nil // of what both have in common, nobody tells the epochs
 	}
+	for _, s := range model.EpochsBelow(log.starts, common) {
+		on.epochs = model.AppendEpoch(on.epochs, s.Epoch, s.Src)
+	}
+	if f.split = common < tail.Cursor.Src; f.split {
+		f.common = common
+		return m.cutAt(ctx, e, tail, f, on)
+	}
+	on.from.Src, on.from.SrcEpoch = common, newestEpoch(on.epochs)
 	return on, nil
+}
+
+// commonOffset returns the source offset below which what was copied in [from, to) and what the source holds are the same.
+// Where the source took another branch, an epoch of its log began. If several are possible, because compaction or retention
+// removed what would tell, the first one is it: what only one side still holds is copied again rather than missed.
+func (m *Manager) commonOffset(ctx context.Context, e *entry, tail offsetsync.Tailed, log sourceLog, from, to int64) (int64, error) {
+	var differs error
+	if log.end >= to {
+		compared, err := m.matched(ctx, e, tail)
+		switch {
+		case err != nil && !errors.Is(err, errMismatch):
+			return to, err
+		case err == nil && compared:
+			return to, nil
+		}
+		differs = err
+	}
+	to = min(to, log.end)
+	same, other, err := m.compared(ctx, e, tail, min(from, to), to)
+	if err != nil {
+		return to, err
+	}
+	for _, s := range log.starts {
+		if s.Epoch > 0 && s.Src >= same && s.Src < other { // the first epoch of all took nobody's place
+			return s.Src, nil
+		}
+	}
+	if other == to && differs != nil {
+		return to, fmt.Errorf("%w: %w, and nothing tells where the branches part", errForked, differs)
+	}
+	return other, nil
 }
 
 // cutAt lets a lane go on at the common offset of a truncated source. The last common record is compared first: epochs say
@@ -211,43 +226,48 @@ func recordsFrom(m *offsetsync.Map, off int64) (n int64) {
 	return n
 }
 
-// firstDifference compares what was copied in [from, to) with what the source holds there now, record by record, and
-// returns the source offset of the first that is another one; to if all are the same. A record that one side does not have
-// any more, because its log was compacted or trimmed, tells nothing.
-func (m *Manager) firstDifference(ctx context.Context, e *entry, tail offsetsync.Tailed, from, to int64) (int64, error) {
+// compared compares what was copied in [from, to) with what the source holds there now, record by record. It returns the
+// source offset behind the last record that is the same on both sides, from if there is none, and that of the first one
+// behind it that is not, to if there is none. A record that one side does not have any more tells nothing.
+func (m *Manager) compared(ctx context.Context, e *entry, tail offsetsync.Tailed, from, to int64) (same, other int64, err error) {
+	same, other = from, to
 	whole, err := e.state.Extend(tail)
 	if err != nil || from >= to {
-		return to, err
+		return same, other, err
 	}
-	have, err := m.digests(ctx, m.dst, e.part, whole.Map.Translate(from).Offset, tail.Cursor.Dst)
+	src, dst := e.lane.srcPart(), e.part
+	srcStart := m.src.ListOffsets(ctx, []kafka.Part{src}, kafka.AtStart, false)[src]
+	dstStart := m.dst.ListOffsets(ctx, []kafka.Part{dst}, kafka.AtStart, false)[dst]
+	if err := firstErr(srcStart.Err, dstStart.Err); err != nil || srcStart.Offset >= to {
+		return same, other, err
+	}
+	have, err := m.digests(ctx, m.dst, dst, max(whole.Map.Translate(from).Offset, dstStart.Offset), tail.Cursor.Dst)
 	if err != nil {
-		return to, err
+		return same, other, err
 	}
-	first := to
-	for h, b := range Batches(ctx, m.src, e.lane.srcPart(), from, to) {
-		switch {
-		case errors.Is(b.Err, kerr.OffsetOutOfRange):
-			return to, nil // retention is past it
-		case b.Err != nil:
-			return to, b.Err
-		case h.Control():
+	for h, b := range Batches(ctx, m.src, src, max(from, srcStart.Offset), to) {
+		if b.Err != nil {
+			return same, other, b.Err
+		}
+		if h.Control() {
 			continue
 		}
 		err := m.digestBatch(b.Raw, func(off int64, d digest) {
 			t := whole.Map.Translate(off)
 			was, ok := have[t.Offset]
-			if off >= from && off < first && t.Kind == offsetsync.Exact && ok && was != d {
-				first = off
+			switch {
+			case off < from || off >= other || t.Kind != offsetsync.Exact || !ok:
+			case was == d:
+				same = off + 1
+			default:
+				other = off
 			}
 		})
-		if err != nil {
-			return to, err
-		}
-		if first < h.Next() {
-			break
+		if err != nil || other < h.Next() {
+			return same, other, err
 		}
 	}
-	return first, nil
+	return same, other, nil
 }
 
 // reportCut tells once that a lane goes on on another branch of its source.

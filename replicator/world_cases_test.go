@@ -1,6 +1,8 @@
 package replicator
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -264,4 +266,114 @@ func TestCase_TwoTermsOfANewIDAndALaneOfTheOldOne(t *testing.T) {
 	w.sources[0].append(-1, 2)
 	a.copy(0, 1)
 	w.mustRest(t)
+}
+
+// flushed stores the lanes' cursors.
+func (p *proc) flushed() {
+	p.start("flush", func(ctx context.Context) { p.m.flush(ctx, false) })
+	p.finishTask("flush")
+}
+
+// orphansAre compares what the ledger says of copies that the source lost.
+func (w *world) orphansAre(t *testing.T, want ...model.Gap) {
+	t.Helper()
+	var got []model.Gap
+	st, _ := w.reader(w.state.parts).view.Lane(w.targets[0].lane)
+	for _, g := range st.Gaps {
+		got = append(got, model.Gap{From: g.From, To: g.To, DstFrom: g.DstFrom, DstTo: g.DstTo})
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("the ledger says %+v, want %+v\n%s", got, want, w.story())
+	}
+}
+
+func TestCase_CutBehindRecordsOfAnEpochThatWasNotStored(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 1)
+	p.copy(0, 1)
+	p.flushed()
+	w.sources[0].elect()
+	w.sources[0].append(-1, 2)
+	w.sources[0].append(-1, 4)
+	p.copy(0, 2)
+	p.end("crash before the cursor was stored")
+	w.sources[0].truncate(3)
+	w.sources[0].append(-1, 3)
+	w.mustRest(t)
+	w.orphansAre(t, model.Gap{From: 3, To: 7, DstFrom: 3, DstTo: 7})
+}
+
+func TestCase_WhatTellsTheBranchesApartWasCompacted(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 1)
+	p.copy(0, 1)
+	p.flushed()
+	w.sources[0].append(-1, 2)
+	p.copy(0, 1)
+	p.end("crash before the cursor was stored")
+	w.sources[0].truncate(1)
+	w.sources[0].append(-1, 2)
+	w.sources[0].compact(1, func(r rec) bool { return r.off == 2 })
+	w.targets[0].compact(1, func(r rec) bool { return r.off == 1 })
+	w.mustRest(t)
+	w.orphansAre(t, model.Gap{From: 1, To: 3, DstFrom: 1, DstTo: 3})
+}
+
+func TestCase_SourceIsTruncatedWhileItIsCompared(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 1)
+	p.copy(0, 1)
+	p.flushed()
+	w.sources[0].append(-1, 3)
+	p.copy(0, 1)
+	p.end("crash before the cursor was stored")
+	q := w.runWorker("a")
+	q.finishTask("own")
+	read := q.runTo(t, "enter", "read source")
+	q.resume(read, orderGo) // both have the last record
+	w.sources[0].truncate(1)
+	w.sources[0].append(-1, 5)
+	w.mustRest(t)
+	w.orphansAre(t, model.Gap{From: 1, To: 4, DstFrom: 1, DstTo: 4})
+}
+
+func TestCase_TheSameRangeIsLostTwice(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 1)
+	p.copy(0, 1)
+	for range 2 {
+		w.sources[0].append(-1, 2)
+		p.copy(0, 1)
+		p.flushed()
+		p.end("crash")
+		w.sources[0].truncate(1)
+		p = w.opened("a")
+	}
+	w.sources[0].append(-1, 2)
+	w.mustRest(t)
+	w.orphansAre(t, model.Gap{From: 1, To: 3, DstFrom: 1, DstTo: 3}, model.Gap{From: 1, To: 3, DstFrom: 4, DstTo: 6})
+}
+
+func TestCase_TargetDeletedPartOfWhatIsCompared(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	for range 3 {
+		w.sources[0].append(-1, 2)
+		p.copy(0, 1)
+	}
+	p.end("crash before the cursor was stored")
+	w.targets[0].deleteTo(2)
+	w.sources[0].truncate(4)
+	w.sources[0].append(-1, 2)
+	w.mustRest(t)
+	w.orphansAre(t, model.Gap{From: 4, To: 6, DstFrom: 4, DstTo: 6})
 }

@@ -50,6 +50,10 @@ const (
 	faultCursorIsTheTruth   fault = "the stored cursor taken for the truth"
 	faultEpochOfOtherOffset fault = "the stored source epoch with another offset"
 	faultEpochNotSent       fault = "the source epoch not checked"
+	faultEpochEndIgnored    fault = "a source epoch trusted without its end"
+	faultMapNotCut          fault = "the map not cut where the source took another branch"
+	faultOrphansNotWritten  fault = "copies that the source lost not written to the ledger"
+	faultElectionOverlooked fault = "logs compared across an election of the source"
 	faultSequenceReset      fault = "sequences reset after an error, and on"
 	faultNotEmptyIgnored    fault = "a target that is not empty taken for a new one"
 	faultGapNotWritten      fault = "a lost range not written to the ledger"
@@ -72,6 +76,10 @@ func (w *world) mutate(p *proc) {
 			l.termAbove = 0
 		case faultCleanWhileUnsure:
 			l.unsureTo = 0
+		case faultEpochOfOtherOffset:
+			if l.open && l.cursor.Count == 0 && l.fetchNext == l.cursor.Src {
+				l.fetchEpoch = w.targets[l.id.Partition].stored.SrcEpoch
+			}
 		case faultSequenceReset:
 			if l.verdict == mending {
 				w.resetSequence(l)
@@ -90,6 +98,10 @@ func (w *world) written(p *proc, e statelog.Entry) (statelog.Entry, bool) {
 	switch {
 	case w.fault == faultGapNotWritten && kind == "gap":
 		return e, false
+	case w.fault == faultOrphansNotWritten && kind == "gap" && strings.Contains(string(e.Value), `"dst_to"`):
+		return e, false
+	case w.fault == faultMapNotCut && kind == "opening":
+		e.Value = stays(e.Value)
 	case w.fault == faultOpeningNotDurable && kind == "opening" && parts[4] != "1":
 		p.state.apply([]statelog.Entry{e}) // only the process itself knows of it
 		return e, false
@@ -173,15 +185,26 @@ func (w *world) lieAboutHeaders(raw []byte) []byte {
 	return raw
 }
 
-// lieAboutSourceEpoch gives the stored epoch for whatever is read from the source.
-func (w *world) lieAboutSourceEpoch(p *proc, part kafka.Part, raw []byte) {
-	if w.fault != faultEpochOfOtherOffset {
-		return
+// lieAboutEpochs changes what a source leader says of an epoch.
+func (w *world) lieAboutEpochs(asked int32, a *kafka.EpochEnd) {
+	switch {
+	case w.fault == faultEpochEndIgnored && a.Epoch == asked:
+		a.End += 1000
+	case w.fault == faultElectionOverlooked:
+		a.Leader = 1000
 	}
-	st, _ := p.view.Lane(w.targets[part.Partition].lane)
-	for _, b := range batch.Split(raw) {
-		binary.BigEndian.PutUint32(b[12:], uint32(st.Cursor.SrcEpoch))
+}
+
+// stays writes an opening as if it went on where its predecessor ended.
+func stays(value []byte) []byte {
+	var v map[string]any
+	if json.Unmarshal(value, &v) != nil || v["closed"] == nil {
+		return value
 	}
+	origin, was := v["origin"].(map[string]any), v["closed"].(map[string]any)["cursor"].(map[string]any)
+	origin["src"] = max(origin["src"].(float64), was["src"].(float64))
+	out, _ := json.Marshal(v)
+	return out
 }
 
 // resetSequence does what a common client does after an error: a new producer id, sequences from 0, and on.

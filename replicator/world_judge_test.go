@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -28,14 +29,27 @@ func (w *world) judgeAppend(t *target, b stored) {
 		switch {
 		case tr.lane != t.lane:
 			w.failf("%s: offset %d holds a record of lane %s", t.lane, r.off, tr.lane)
-		case !tr.committed:
+		case !tr.readable:
 			w.failf("%s: offset %d holds source record %d, whose transaction was not committed", t.lane, r.off, tr.off)
-		case len(tr.landed) > 0 && (!w.lost || tr.landed[0] >= t.start):
-			w.failf("%s: source record %d stands at target offsets %d and %d", t.lane, tr.off, tr.landed[0], r.off)
+		case w.standsTwice(t, tr):
+			w.failf("%s: source record %d stands at target offsets %d and %d", t.lane, tr.off, tr.landed[len(tr.landed)-1], r.off)
 		}
 		tr.landed = append(tr.landed, r.off)
-		t.copies = append(t.copies, tr)
+		t.copies = append(t.copies, placed{tr, r.off})
 	}
+}
+
+// standsTwice reports whether a record that is about to land is one too many. Where the target's log has lost its copy of
+// a record, nobody can know that the source had it before another branch began, and it may be copied once more.
+func (w *world) standsTwice(t *target, tr *truth) bool {
+	if len(tr.landed) == 0 {
+		return false
+	}
+	last := placed{tr, tr.landed[len(tr.landed)-1]}
+	if w.lost {
+		return last.at >= t.start
+	}
+	return !t.orphan(last) || t.holds(last)
 }
 
 // heal ends all faults, and lets the world come to rest.
@@ -59,8 +73,9 @@ func (w *world) heal() {
 	for _, p := range w.alive(true) {
 		p.frozen = false
 	}
-	for range 80 {
-		if w.failure != "" || w.quiet() {
+	for i := range 80 {
+		met := i >= 3 || !slices.ContainsFunc(w.sources, func(s *source) bool { return s.branched }) // to be read from first
+		if w.failure != "" || met && w.quiet() {
 			return
 		}
 		w.round()
@@ -229,9 +244,9 @@ func (w *world) judgeReader(p *proc) {
 		if !found || w.lost {
 			continue
 		}
-		for _, tr := range t.copies {
-			if got := st.Map.Translate(tr.off); got.Offset > tr.landed[0] && !tr.cut && tr.landed[0] >= t.start {
-				w.failf("%s: %s, which has not read everything, translates %d to %d %s; the record stands at %d", t.lane, p.name, tr.off, got.Offset, got.Kind, tr.landed[0])
+		for _, c := range t.living() {
+			if got := st.Map.Translate(c.off); got.Offset > c.at && c.at >= t.start {
+				w.failf("%s: %s, which has not read everything, translates %d to %d %s; the record stands at %d", t.lane, p.name, c.off, got.Offset, got.Kind, c.at)
 			}
 		}
 	}
@@ -265,7 +280,6 @@ func (w *world) judgeStop(i int) {
 		switch {
 		case l.reason == model.ReasonNotEmpty && (t.taken || w.lost):
 		case l.reason == model.ReasonPlanLost && !t.knew: // nobody could tell
-		case w.sources[i].branched && (l.reason == model.ReasonSourceTruncated || l.reason == model.ReasonDiverged):
 		default:
 			w.failf("%s has stopped: %s: %s", l.id, l.reason, l.detail)
 		}
@@ -291,7 +305,7 @@ func (w *world) judgeLane(r *proc, i int, end bool) {
 	w.judgeMap(t, st.Map)
 	// A lane that has not met another branch yet may still lack it, and after a failover it never will.
 	if !w.sources[i].branched || end && !w.stopped && !w.excused(i) {
-		w.judgeWhole(r, i, st)
+		w.judgeWhole(i, st, end)
 	}
 	if end && !w.stopped && st.Cursor.Src < w.sources[i].stable() && !w.excused(i) {
 		// Aborted data and markers at the source's end hold nothing to copy.
@@ -348,15 +362,12 @@ func (w *world) extended(r *proc, t *target, st offsetsync.LaneState) (offsetsyn
 // judgeOrder looks whether records stand in the order of the source.
 func (w *world) judgeOrder(t *target) {
 	last := int64(-1)
-	for _, tr := range t.copies {
-		if tr.cut {
-			continue
-		}
-		if tr.off <= last {
-			w.failf("%s: source record %d stands behind %d", t.lane, tr.off, last)
+	for _, c := range t.living() {
+		if c.off <= last {
+			w.failf("%s: source record %d stands behind %d", t.lane, c.off, last)
 			return
 		}
-		last = tr.off
+		last = c.off
 	}
 }
 
@@ -366,9 +377,9 @@ func (w *world) judgeMap(t *target, m *offsetsync.Map) {
 	from = max(from, t.start)
 	prev := int64(-1)
 	src := int64(0)
-	for _, tr := range t.copies {
-		dst := tr.landed[0]
-		if tr.cut || dst >= t.hw || dst < t.start {
+	for _, tr := range t.living() {
+		dst := tr.at
+		if dst >= t.hw || dst < t.start {
 			continue
 		}
 		for ; src < tr.off; src++ { // never behind a record that was copied
@@ -395,9 +406,16 @@ func (w *world) judgeMap(t *target, m *offsetsync.Map) {
 }
 
 // judgeWhole looks for records below the cursor that were neither copied nor written to the ledger.
-func (w *world) judgeWhole(r *proc, i int, st offsetsync.LaneState) {
+func (w *world) judgeWhole(i int, st offsetsync.LaneState, end bool) {
 	t := w.targets[i]
 	gaps := st.Gaps
+	copies := make(map[*truth]placed)
+	for _, c := range t.living() {
+		if copies[c.truth] = c; c.cut && end {
+			w.failf("%s: source record %d, which the source lost, stands at %d and is not in the ledger", t.lane, c.off, c.at)
+			return
+		}
+	}
 	for _, tr := range w.truths {
 		if tr.lane != t.lane || tr.cut {
 			continue
@@ -405,11 +423,12 @@ func (w *world) judgeWhole(r *proc, i int, st offsetsync.LaneState) {
 		in := slices.ContainsFunc(gaps, func(g model.Gap) bool {
 			return g.From <= tr.off && tr.off < g.To && g.DstTo == 0 // others name what stands on the target only
 		})
+		c, copied := copies[tr]
 		switch {
-		case in && len(tr.landed) > 0:
-			w.failf("%s: source record %d is in the ledger of what was lost, and stands at %d", t.lane, tr.off, tr.landed[0])
+		case in && copied:
+			w.failf("%s: source record %d is in the ledger of what was lost, and stands at %d", t.lane, tr.off, c.at)
 			return
-		case in || len(tr.landed) > 0 || !tr.committed || tr.compacted || tr.off >= st.Cursor.Src || tr.off < t.origin:
+		case in || copied || !tr.committed || tr.compacted || tr.off >= st.Cursor.Src || tr.off < t.origin:
 		case tr.deleted:
 			w.failf("%s: source record %d was deleted before it was copied, and is not in the ledger", t.lane, tr.off)
 			return
@@ -424,6 +443,14 @@ func (w *world) judgeWhole(r *proc, i int, st offsetsync.LaneState) {
 func (w *world) observe(e statelog.Entry) {
 	parts, _ := statelog.SplitKey(e.Key)
 	w.stopped = w.stopped || parts[0] == "stop"
+	if len(parts) > 3 && parts[0] == "lane" && parts[3] == "gap" {
+		w.observeGap(w.targets[int(parts[2][0]-'0')], parts[4], e.Value)
+	}
+	if len(parts) > 3 && parts[0] == "lane" && parts[3] == "cursor" && e.Value != nil {
+		if err := json.Unmarshal(e.Value, &w.targets[int(parts[2][0]-'0')].stored); err != nil {
+			w.failf("cursor %s: %v", e.Key, err)
+		}
+	}
 	if len(parts) != 6 || parts[0] != "lane" || parts[3] != "opening" || e.Value == nil {
 		return
 	}
@@ -436,5 +463,31 @@ func (w *world) observe(e statelog.Entry) {
 			w.failf("opening %s: %v", e.Key, err)
 		}
 		t.origin = v.Origin.Src
+	}
+}
+
+// observeGap notes what the ledger says of copies that the source does not have any more. Where both logs hold a record, it
+// can be known that both have it.
+func (w *world) observeGap(t *target, from string, value []byte) {
+	g, v := model.Gap{}, struct {
+		To      int64 `json:"to"`
+		DstFrom int64 `json:"dst_from"`
+		DstTo   int64 `json:"dst_to"`
+	}{}
+	off, err := strconv.ParseInt(from, 10, 64)
+	if err := errors.Join(err, json.Unmarshal(value, &v)); err != nil {
+		w.failf("gap %s of %s: %v", from, t.lane, err)
+	}
+	if v.DstTo == 0 {
+		return
+	}
+	g.From, g.To, g.DstFrom, g.DstTo = off, v.To, v.DstFrom, v.DstTo
+	w.logf("ledger of %d: source offsets %d to %d stand on the target only, at %d to %d", t.lane.Partition, g.From, g.To, g.DstFrom, g.DstTo)
+	was := t.living()
+	t.orphans = append(t.orphans, g)
+	for _, c := range was {
+		if t.orphan(c) && !c.cut && t.holds(c) && w.sources[t.part.Partition].holds(rec{c.off, c.id}) {
+			w.failf("%s: the ledger says that the copy of source record %d at %d stands on the target only, and the source has it", t.lane, c.off, c.at)
+		}
 	}
 }

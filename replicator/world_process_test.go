@@ -316,7 +316,9 @@ func (s sourceSide) EpochEnds(_ context.Context, asks map[kafka.Part]int32) map[
 	for part, epoch := range asks {
 		src := s.p.w.sourceOf(part)
 		e, end := src.endOf(epoch)
-		out[part] = kafka.EpochEnd{Epoch: e, End: end, Leader: src.epoch}
+		a := kafka.EpochEnd{Epoch: e, End: end, Leader: src.epoch}
+		s.p.w.lieAboutEpochs(epoch, &a)
+		out[part] = a
 	}
 	return out
 }
@@ -362,7 +364,6 @@ func (s sourceSide) ReadAt(_ context.Context, part kafka.Part, off int64, _ int3
 	}
 	p.HighWatermark = src.end
 	p.RecordBatches = served(src.log, off, src.end, readBatches)
-	s.p.w.lieAboutSourceEpoch(s.p, part, p.RecordBatches)
 	return p, nil
 }
 

@@ -74,7 +74,7 @@ func live(w *world) string {
 // drawTraits draws what a run is about.
 func drawTraits(c chooser) traits {
 	yes := func(oneIn int) bool { return c.pick(oneIn) == oneIn-1 }
-	t := traits{aged: yes(4), txnWay: yes(3), twoOwners: yes(2), compacted: yes(3), trims: yes(3), strangers: yes(3), failover: yes(4), manyRecords: yes(4), wiped: yes(8), restarts: yes(6)}
+	t := traits{aged: yes(4), txnWay: yes(3), twoOwners: yes(2), compacted: yes(3), trims: yes(3), strangers: yes(3), failover: yes(4), manyRecords: yes(4), wiped: yes(8), restarts: yes(6), truncations: yes(4)}
 	t.settle()
 	return t
 }
@@ -146,6 +146,7 @@ func faultCases() []faultCase {
 	direct := func(t *traits) { t.txnWay = false }
 	two := func(t *traits) { t.twoOwners, t.aged = true, false }
 	failover := func(t *traits) { t.failover, t.aged = true, false }
+	truncated := func(t *traits) { t.truncations, t.failover, t.wiped = true, false, false }
 	aged := func(t *traits) { t.aged, t.twoOwners = true, false }
 	return []faultCase{
 		{faultNoMarker, 5000, direct},
@@ -175,6 +176,11 @@ func faultCases() []faultCase {
 		{faultSequenceReset, 5000, nil},
 		{faultNotEmptyIgnored, 5000, func(t *traits) { t.wiped, t.failover = true, false }},
 		{faultEpochOfOtherOffset, 5000, nil},
+		{faultEpochNotSent, 5000, truncated},
+		{faultEpochEndIgnored, 5000, truncated},
+		{faultMapNotCut, 5000, truncated},
+		{faultOrphansNotWritten, 5000, truncated},
+		{faultElectionOverlooked, 20000, truncated},
 		{faultGapNotWritten, 5000, nil},
 		{faultAbortedNotNamed, 5000, nil},
 	}

@@ -15,7 +15,9 @@ import (
 type truth struct {
 	lane      model.Lane
 	off       int64
+	id        int64
 	committed bool
+	readable  bool // it was committed once; the marker may have been lost since
 	compacted bool // the cleaner took it before or after it was copied
 	deleted   bool // retention did
 	cut       bool // the source lost it in an unclean election
@@ -67,7 +69,7 @@ func (s *source) append(pid int64, n int) {
 	}
 	for i := range int64(n) {
 		id := int64(len(s.w.truths))
-		s.w.truths = append(s.w.truths, &truth{lane: s.lane, off: s.end + i, committed: pid < 0})
+		s.w.truths = append(s.w.truths, &truth{lane: s.lane, off: s.end + i, id: id, committed: pid < 0, readable: pid < 0})
 		b.recs = append(b.recs, rec{s.end + i, id})
 	}
 	s.put(b)
@@ -75,6 +77,7 @@ func (s *source) append(pid int64, n int) {
 
 func (s *source) put(b stored) {
 	b.seal()
+	s.w.logf("source %d: %d+%d of leader epoch %d, pid %d: %v", s.lane.Partition, b.BaseOffset, b.LastOffsetDelta, s.epoch, b.PID, b.recs)
 	if n := len(s.epochs); n == 0 || s.epochs[n-1].epoch < s.epoch {
 		s.epochs = append(s.epochs, epochStart{s.epoch, b.BaseOffset})
 	}
@@ -97,7 +100,7 @@ func (s *source) finish(pid int64, commit bool) {
 	for i := range s.log {
 		if o := &s.log[i]; commit && o.PID == pid && o.BaseOffset >= first {
 			for _, r := range o.recs {
-				s.w.truths[r.id].committed = true
+				s.w.truths[r.id].committed, s.w.truths[r.id].readable = true, true
 			}
 		}
 	}
@@ -156,13 +159,14 @@ func (s *source) truncate(off int64) {
 			return false
 		}
 		s.end = min(s.end, b.BaseOffset)
-		for _, r := range b.recs {
-			s.w.truths[r.id].cut = true
-		}
 		return true
 	})
 	s.end = max(s.end, s.start)
+	for _, tr := range s.w.truths {
+		tr.cut = tr.cut || tr.lane == s.lane && tr.off >= s.end // compacted ones, too
+	}
 	s.branched = true
+	s.w.logf("source %d: truncated to %d", s.lane.Partition, s.end)
 	s.elect()
 	s.aborts = slices.DeleteFunc(s.aborts, func(a abort) bool { return a.end >= s.end })
 	s.open = map[int64]int64{} // a transaction whose marker was lost is open again
@@ -173,6 +177,18 @@ func (s *source) truncate(off int64) {
 			s.open[b.PID] = b.BaseOffset
 		}
 	}
+	for _, b := range s.log {
+		if first, ok := s.open[b.PID]; ok && b.BaseOffset >= first {
+			for _, r := range b.recs {
+				s.w.truths[r.id].committed = false
+			}
+		}
+	}
+}
+
+// holds reports whether the log has a record.
+func (s *source) holds(r rec) bool {
+	return r.off >= s.start && slices.ContainsFunc(s.log, func(b stored) bool { return slices.Contains(b.recs, r) })
 }
 
 // endOf answers OffsetForLeaderEpoch: the newest epoch that is not above the asked one, and where it ends.

@@ -527,7 +527,7 @@ func (w *world) stepWipe() {
 	w.state = stateTopic{next: w.state.next}
 	w.lost = true
 	for _, t := range w.targets {
-		t.taken, t.origin, t.copies, t.sealed = t.end > t.start, -1, nil, 0 // terms are counted anew
+		t.taken, t.origin, t.copies, t.orphans, t.sealed = t.end > t.start, -1, nil, nil, 0 // terms are counted anew
 	}
 }
 

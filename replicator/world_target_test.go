@@ -42,11 +42,41 @@ type target struct {
 	refuses          int    // so many produce requests get NOT_LEADER, as right after the topic was created
 	sealed           uint64 // newest term that a sealer was told to stand here
 
-	shut   bool     // a failover has reported it as sealed: the link appends nothing any more
-	copies []*truth // the link's records in the order of their appends
-	origin int64    // source offset from which on the lane is copied, -1 before it is opened
-	taken  bool     // something stood here before the lane was opened
-	knew   bool     // at the newest seal the leader knew how far the ended term came
+	shut    bool         // a failover has reported it as sealed: the link appends nothing any more
+	copies  []placed     // the link's records in the order of their appends
+	orphans []model.Gap  // what the ledger says of copies that the source lost
+	origin  int64        // source offset from which on the lane is copied, -1 before it is opened
+	taken   bool         // something stood here before the lane was opened
+	stored  model.Cursor // the newest that stands in the state topic
+	knew    bool         // at the newest seal the leader knew how far the ended term came
+}
+
+// placed is one copy of a source record. A record stands twice where nobody could know that the source still has it.
+type placed struct {
+	*truth
+	at int64
+}
+
+// orphan reports whether the ledger says that a copy stands on the target only.
+func (t *target) orphan(c placed) bool {
+	return slices.ContainsFunc(t.orphans, func(g model.Gap) bool {
+		return g.From <= c.off && c.off < g.To && c.at < g.DstTo && (g.DstFrom <= c.at || c.at < t.start) // retention moves DstFrom
+	})
+}
+
+// living returns the copies that are of the branch that is copied, as far as the ledger says.
+func (t *target) living() (cs []placed) {
+	for _, c := range t.copies {
+		if !t.orphan(c) {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+// holds reports whether the log has a copy.
+func (t *target) holds(c placed) bool {
+	return c.at >= t.start && slices.ContainsFunc(t.log, func(b stored) bool { return slices.Contains(b.recs, rec{c.at, c.id}) })
 }
 
 // produceExpiry is producer.id.expiration.ms.
@@ -113,6 +143,7 @@ func (t *target) append(h batch.Header, raw []byte, first, last int32) int64 {
 }
 
 func (t *target) put(b stored) {
+	t.w.logf("target %d: %d+%d, pid %d, epoch %d, control %v: %v", t.lane.Partition, b.BaseOffset, b.LastOffsetDelta, b.PID, b.Epoch, b.Control(), b.recs)
 	t.log = append(t.log, b)
 	t.end = b.Next()
 }

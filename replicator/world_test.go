@@ -286,7 +286,11 @@ func (w *world) story() string {
 	fmt.Fprintf(&b, "traits %+v\n%s\n", w.traits, strings.Join(w.trace, "\n"))
 	for i := range w.exist {
 		t, s := w.targets[i], w.sources[i]
-		fmt.Fprintf(&b, "source %d: %d to %d, stable %d\ntarget %d: %d to %d, hw %d, sealed %d\n", i, s.start, s.end, s.stable(), i, t.start, t.end, t.hw, t.sealed)
+		fmt.Fprintf(&b, "source %d: %d to %d, stable %d\n", i, s.start, s.end, s.stable())
+		for _, x := range s.log {
+			fmt.Fprintf(&b, "  %d+%d leader epoch %d pid %d transactional %v control %v: %v\n", x.BaseOffset, x.LastOffsetDelta, x.LeaderEpoch, x.PID, x.Transactional(), x.Control(), x.recs)
+		}
+		fmt.Fprintf(&b, "target %d: %d to %d, hw %d, sealed %d\n", i, t.start, t.end, t.hw, t.sealed)
 		for _, x := range t.log {
 			fmt.Fprintf(&b, "  %d+%d pid %d epoch %d seq %d control %v: %v\n", x.BaseOffset, x.LastOffsetDelta, x.PID, x.Epoch, x.BaseSeq, x.Control(), x.recs)
 		}
