@@ -108,6 +108,7 @@ func (m *Manager) findFork(ctx context.Context, p kafka.Part, history []model.Ep
 
 // sourceLog is what a source's leader tells of its own log.
 type sourceLog struct {
+	known  int32              // the newest epoch that was known before, -1 when none was
 	leader int32              // its present epoch, -1 when it knows none
 	end    int64              // the log's end
 	starts []model.EpochStart // where the epochs begin that are newer than what was asked for, oldest first
@@ -125,10 +126,14 @@ func (m *Manager) leaderEpoch(ctx context.Context, p kafka.Part) (int32, error) 
 // epochStarts asks a source's leader where the epochs of its log begin that are newer than a known one. It knows them even
 // where compaction removed all records. With a leader that knows no epochs there are none.
 func (m *Manager) epochStarts(ctx context.Context, p kafka.Part, known int32) (log sourceLog, err error) {
-	if log.leader, err = m.leaderEpoch(ctx, p); err != nil || log.leader < 0 {
+	log.known = known
+	if log.leader, err = m.leaderEpoch(ctx, p); err != nil {
 		return log, err
 	}
-	at := m.src.EpochEnds(ctx, map[kafka.Part]int32{p: log.leader})[p]
+	at := kafka.EpochEnd{Epoch: -1}
+	if log.leader >= 0 {
+		at = m.src.EpochEnds(ctx, map[kafka.Part]int32{p: log.leader})[p]
+	}
 	for at.Err == nil && at.Epoch > known && len(log.starts) < mostEpochs {
 		s := model.EpochStart{Epoch: at.Epoch}
 		if at.Epoch > 0 {

@@ -42,23 +42,38 @@ func (m *Manager) matched(ctx context.Context, e *entry, tail offsetsync.Tailed)
 func (m *Manager) same(ctx context.Context, e *entry, srcOff, dstOff int64) (same, compared bool, err error) {
 	src, ok, err := m.recordAt(ctx, m.src, e.lane.srcPart(), srcOff)
 	if err != nil || !ok {
-		return false, false, err
+		return false, errors.Is(err, errMarker), but(err, errMarker)
 	}
 	dst, ok, err := m.recordAt(ctx, m.dst, e.part, dstOff)
 	if err != nil || !ok {
-		return false, false, err
+		return false, false, but(err, errMarker) // the record was trimmed away, and its term ended
 	}
 	return sameRecord(src, dst), true, nil
 }
 
-// recordAt reads one record, if the log still has it.
+// errMarker says that a marker stands where a record was looked for: on this branch of the log there never was one.
+var errMarker = errors.New("a marker stands there")
+
+// but returns an error unless it is the given one.
+func but(err, not error) error {
+	if errors.Is(err, not) {
+		return nil
+	}
+	return err
+}
+
+// recordAt reads one record, if the log still has it. Where a marker stands it returns errMarker.
 func (m *Manager) recordAt(ctx context.Context, c cluster, p kafka.Part, off int64) (rec batch.Record, found bool, err error) {
-	for _, b := range Batches(ctx, c, p, off, off+1) {
-		if errors.Is(b.Err, kerr.OffsetOutOfRange) {
+	for h, b := range Batches(ctx, c, p, off, off+1) {
+		switch {
+		case errors.Is(b.Err, kerr.OffsetOutOfRange):
 			return rec, false, nil
-		}
-		if b.Err != nil {
+		case b.Err != nil:
 			return rec, false, b.Err
+		case h.Control() && h.BaseOffset == off:
+			return rec, false, errMarker
+		case h.Control():
+			return rec, false, nil
 		}
 		err = m.codecs.Decode(b.Raw, func(r batch.Record) error {
 			if r.Offset == off {

@@ -141,34 +141,29 @@ func (m *Manager) beyond(ctx context.Context, e *entry, tail offsetsync.Tailed, 
 }
 
 // commonOffset returns the source offset below which what was copied in [from, to) and what the source holds are the same.
-// Where the source took another branch, an epoch of its log began. If several are possible, because compaction or retention
-// removed what would tell, the first one is it: what only one side still holds is copied again rather than missed.
+// Without an election since the newest known epoch there is no other branch. After one, what compaction or retention took
+// from one side behind the last record that both have may have been another one: it is copied again rather than missed.
 func (m *Manager) commonOffset(ctx context.Context, e *entry, tail offsetsync.Tailed, log sourceLog, from, to int64) (int64, error) {
-	var differs error
 	if log.end >= to {
 		compared, err := m.matched(ctx, e, tail)
-		switch {
-		case err != nil && !errors.Is(err, errMismatch):
+		switch elected := log.leader < 0 || log.leader > max(log.known, 0); {
+		case err != nil && (!elected || !errors.Is(err, errMismatch)):
 			return to, err
-		case err == nil && compared:
+		case err == nil && (compared || !elected):
 			return to, nil
 		}
-		differs = err
 	}
 	to = min(to, log.end)
 	same, other, err := m.compared(ctx, e, tail, min(from, to), to)
-	if err != nil {
+	switch {
+	case err != nil:
 		return to, err
+	case log.leader < 0: // it knows no epochs
+		return other, nil
+	case same >= tail.Cursor.Src:
+		return to, nil
 	}
-	for _, s := range log.starts {
-		if s.Epoch > 0 && s.Src >= same && s.Src < other { // the first epoch of all took nobody's place
-			return s.Src, nil
-		}
-	}
-	if other == to && differs != nil {
-		return to, fmt.Errorf("%w: %w, and nothing tells where the branches part", errForked, differs)
-	}
-	return other, nil
+	return same, nil
 }
 
 // cutAt lets a lane go on at the common offset of a truncated source. The last common record is compared first: epochs say

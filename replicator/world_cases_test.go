@@ -377,3 +377,21 @@ func TestCase_TargetDeletedPartOfWhatIsCompared(t *testing.T) {
 	w.mustRest(t)
 	w.orphansAre(t, model.Gap{From: 4, To: 6, DstFrom: 4, DstTo: 6})
 }
+
+func TestCase_MarkerWhereARecordWasCopied(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(1, 2)
+	w.sources[0].append(-1, 1)
+	w.sources[0].append(-1, 1)
+	w.sources[0].finish(1, true)
+	for range 3 {
+		p.copy(0, 1)
+	}
+	p.end("crash before the cursor was stored")
+	w.sources[0].truncate(3) // the last of them goes, and the transaction ends there
+	w.sources[0].finish(1, true)
+	w.sources[0].append(-1, 2)
+	w.mustRest(t)
+}

@@ -49,7 +49,7 @@ func (w *world) standsTwice(t *target, tr *truth) bool {
 	if w.lost {
 		return last.at >= t.start
 	}
-	return !t.orphan(last) || t.holds(last)
+	return !t.orphan(last) || t.holds(last) && !tr.lost
 }
 
 // heal ends all faults, and lets the world come to rest.
@@ -486,7 +486,7 @@ func (w *world) observeGap(t *target, from string, value []byte) {
 	was := t.living()
 	t.orphans = append(t.orphans, g)
 	for _, c := range was {
-		if t.orphan(c) && !c.cut && t.holds(c) && w.sources[t.part.Partition].holds(rec{c.off, c.id}) {
+		if t.orphan(c) && !c.lost && t.holds(c) && w.sources[t.part.Partition].holds(rec{c.off, c.id}) {
 			w.failf("%s: the ledger says that the copy of source record %d at %d stands on the target only, and the source has it", t.lane, c.off, c.at)
 		}
 	}

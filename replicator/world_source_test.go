@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,6 +22,7 @@ type truth struct {
 	compacted bool // the cleaner took it before or after it was copied
 	deleted   bool // retention did
 	cut       bool // the source lost it in an unclean election
+	lost      bool // it did once, and may have found it again in another one
 	landed    []int64
 }
 
@@ -39,6 +41,28 @@ type source struct {
 
 	open   map[int64]int64 // transactions: producer → first offset
 	aborts []abort
+	aside  *replica // another replica, which the newest unclean election left behind
+}
+
+// replica is one replica's log.
+type replica struct {
+	log       []stored
+	start     int64
+	end       int64
+	epochs    []epochStart
+	open      map[int64]int64
+	aborts    []abort
+	committed map[*truth]bool // the records of its branch
+}
+
+func (s *source) replica() *replica {
+	r := &replica{slices.Clone(s.log), s.start, s.end, slices.Clone(s.epochs), maps.Clone(s.open), slices.Clone(s.aborts), make(map[*truth]bool)}
+	for _, tr := range s.w.truths {
+		if tr.lane == s.lane && !tr.cut {
+			r.committed[tr] = tr.committed
+		}
+	}
+	return r
 }
 
 type epochStart struct {
@@ -154,6 +178,7 @@ func (s *source) elect() {
 
 // truncate loses the log's end from an offset on, as an unclean election does, and goes on in a newer epoch.
 func (s *source) truncate(off int64) {
+	s.aside = s.replica()
 	s.log = slices.DeleteFunc(s.log, func(b stored) bool {
 		if b.Next() <= off {
 			return false
@@ -163,7 +188,9 @@ func (s *source) truncate(off int64) {
 	})
 	s.end = max(s.end, s.start)
 	for _, tr := range s.w.truths {
-		tr.cut = tr.cut || tr.lane == s.lane && tr.off >= s.end // compacted ones, too
+		if tr.lane == s.lane && tr.off >= s.end { // compacted ones, too
+			tr.cut, tr.lost = true, true
+		}
 	}
 	s.branched = true
 	s.w.logf("source %d: truncated to %d", s.lane.Partition, s.end)
@@ -184,6 +211,31 @@ func (s *source) truncate(off int64) {
 			}
 		}
 	}
+}
+
+// swap lets the other replica lead, in another unclean election: with what it has, in a newer epoch.
+func (s *source) swap() {
+	r, start := s.aside, s.start
+	if r == nil || start > r.end {
+		return
+	}
+	for _, first := range r.open {
+		if first < start {
+			return
+		}
+	}
+	s.aside = s.replica()
+	s.log, s.start, s.end, s.epochs, s.open, s.aborts = r.log, r.start, r.end, r.epochs, r.open, r.aborts
+	for _, tr := range s.w.truths {
+		if tr.lane == s.lane {
+			committed, has := r.committed[tr]
+			tr.cut, tr.lost, tr.committed = !has, tr.lost || !has, committed
+		}
+	}
+	s.retain(start)
+	s.branched = true
+	s.elect()
+	s.w.logf("source %d: another replica leads, its log is %d to %d", s.lane.Partition, s.start, s.end)
 }
 
 // holds reports whether the log has a record.

@@ -249,6 +249,10 @@ func (w *world) stepRetainSource() {
 // stepTruncate loses the source's end, often while nobody runs, and lets it grow again.
 func (w *world) stepTruncate() {
 	s := w.sources[w.pickLane()]
+	if s.aside != nil && w.choose.pick(3) == 0 {
+		s.swap()
+		return
+	}
 	if n := s.end - s.start; n > 0 {
 		s.truncate(s.start + int64(w.choose.pick(int(n))))
 		s.append(-1, 1+w.choose.pick(4))
