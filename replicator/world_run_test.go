@@ -178,6 +178,7 @@ func faultCases() []faultCase {
 		{faultEpochOfOtherOffset, 5000, nil},
 		{faultEpochNotSent, 5000, truncated},
 		{faultEpochEndIgnored, 5000, truncated},
+		{faultNoOwnHistory, 20000, truncated},
 		{faultMapNotCut, 5000, truncated},
 		{faultOrphansNotWritten, 5000, truncated},
 		{faultElectionOverlooked, 20000, truncated},
