@@ -53,7 +53,6 @@ const (
 	faultEpochEndIgnored    fault = "a source epoch trusted without its end"
 	faultMapNotCut          fault = "the map not cut where the source took another branch"
 	faultOrphansNotWritten  fault = "copies that the source lost not written to the ledger"
-	faultElectionOverlooked fault = "logs compared across an election of the source"
 	faultNoOwnHistory       fault = "the common offset taken without the copy's own epochs"
 	faultSequenceReset      fault = "sequences reset after an error, and on"
 	faultNotEmptyIgnored    fault = "a target that is not empty taken for a new one"
@@ -195,11 +194,8 @@ func (w *world) lieAboutHeaders(raw []byte) []byte {
 
 // lieAboutEpochs changes what a source leader says of an epoch.
 func (w *world) lieAboutEpochs(asked int32, a *kafka.EpochEnd) {
-	switch {
-	case w.fault == faultEpochEndIgnored && a.Epoch == asked:
+	if w.fault == faultEpochEndIgnored && a.Epoch == asked {
 		a.End += 1000
-	case w.fault == faultElectionOverlooked:
-		a.Leader = 1000
 	}
 }
 

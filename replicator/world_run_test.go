@@ -181,7 +181,6 @@ func faultCases() []faultCase {
 		{faultNoOwnHistory, 20000, truncated},
 		{faultMapNotCut, 5000, truncated},
 		{faultOrphansNotWritten, 5000, truncated},
-		{faultElectionOverlooked, 20000, truncated},
 		{faultGapNotWritten, 5000, nil},
 		{faultAbortedNotNamed, 5000, nil},
 	}
