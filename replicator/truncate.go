@@ -188,6 +188,12 @@ func (m *Manager) cutAt(ctx context.Context, e *entry, tail offsetsync.Tailed, f
 				errForked, src, dst, f.common, tail.Cursor.Src)
 		}
 	}
+	// Epochs are known of records alone: the offsets below may be of either branch, and are looked at again.
+	if !ok {
+		src, _ = whole.Map.Start()
+		src--
+	}
+	f.common = min(f.common, src+1)
 	n := recordsFrom(whole.Map, f.common)
 	if n == 0 { // only offsets without records are gone
 		on.from.Src = f.common

@@ -411,3 +411,21 @@ func TestCase_OnlyAbortedDataIsTruncated(t *testing.T) {
 	w.mustRest(t)
 	w.orphansAre(t)
 }
+
+func TestCase_OlderReplicaHasWhatCompactionTookFromTheOther(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 2)
+	w.sources[0].append(-1, 2)
+	w.sources[0].truncate(2)
+	w.sources[0].append(-1, 1)
+	w.sources[0].append(-1, 2)
+	w.sources[0].compact(1, func(rec) bool { return true })
+	p.copy(0, 3)
+	p.copy(0, 3)
+	p.flushed()
+	p.end("crash")
+	w.sources[0].swap()
+	w.mustRest(t)
+}
