@@ -188,9 +188,20 @@ func (m *Manager) cutAt(ctx context.Context, e *entry, tail offsetsync.Tailed, f
 				errForked, src, dst, f.common, tail.Cursor.Src)
 		}
 	}
+	// Epochs are known of records alone: the offsets below may be of either branch, and are looked at again.
+	if !ok {
+		src, _ = whole.Map.Start()
+		src--
+	}
+	f.common = min(f.common, src+1)
+	n := recordsFrom(whole.Map, f.common)
+	if n == 0 { // only offsets without records are gone
+		on.from.Src = f.common
+		return on.settled(f.common), nil
+	}
 	e.orphans = &model.Gap{Lane: e.lane.id, From: f.common, To: tail.Cursor.Src, Reason: string(model.ReasonSourceTruncated), At: m.now(),
 		DstFrom: whole.Map.Translate(f.common).Offset, DstTo: tail.Cursor.Dst}
-	e.orphaned, e.fork = recordsFrom(whole.Map, f.common), f
+	e.orphaned, e.fork = n, f
 	failpoint("before_orphans")
 	if err := m.store.Gap(ctx, *e.orphans); err != nil {
 		return on, fmt.Errorf("write to the ledger: %w", err)

@@ -395,3 +395,37 @@ func TestCase_MarkerWhereARecordWasCopied(t *testing.T) {
 	w.sources[0].append(-1, 2)
 	w.mustRest(t)
 }
+
+func TestCase_OnlyAbortedDataIsTruncated(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(1, 2)
+	w.sources[0].finish(1, false)
+	p.copy(0, 3)
+	p.copy(0, 3)
+	p.flushed()
+	p.end("crash")
+	w.sources[0].truncate(0)
+	w.sources[0].append(-1, 5)
+	w.mustRest(t)
+	w.orphansAre(t)
+}
+
+func TestCase_OlderReplicaHasWhatCompactionTookFromTheOther(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 2)
+	w.sources[0].append(-1, 2)
+	w.sources[0].truncate(2)
+	w.sources[0].append(-1, 1)
+	w.sources[0].append(-1, 2)
+	w.sources[0].compact(1, func(rec) bool { return true })
+	p.copy(0, 3)
+	p.copy(0, 3)
+	p.flushed()
+	p.end("crash")
+	w.sources[0].swap()
+	w.mustRest(t)
+}

@@ -53,7 +53,7 @@ const (
 	faultEpochEndIgnored    fault = "a source epoch trusted without its end"
 	faultMapNotCut          fault = "the map not cut where the source took another branch"
 	faultOrphansNotWritten  fault = "copies that the source lost not written to the ledger"
-	faultElectionOverlooked fault = "logs compared across an election of the source"
+	faultNoOwnHistory       fault = "the common offset taken without the copy's own epochs"
 	faultSequenceReset      fault = "sequences reset after an error, and on"
 	faultNotEmptyIgnored    fault = "a target that is not empty taken for a new one"
 	faultGapNotWritten      fault = "a lost range not written to the ledger"
@@ -76,6 +76,8 @@ func (w *world) mutate(p *proc) {
 			l.termAbove = 0
 		case faultCleanWhileUnsure:
 			l.unsureTo = 0
+		case faultNoOwnHistory:
+			l.at.epochs, l.inherited = nil, nil
 		case faultEpochOfOtherOffset:
 			if l.open && l.cursor.Count == 0 && l.fetchNext == l.cursor.Src {
 				l.fetchEpoch = w.targets[l.id.Partition].stored.SrcEpoch
@@ -102,6 +104,8 @@ func (w *world) written(p *proc, e statelog.Entry) (statelog.Entry, bool) {
 		return e, false
 	case w.fault == faultMapNotCut && kind == "opening":
 		e.Value = stays(e.Value)
+	case w.fault == faultNoOwnHistory && (kind == "opening" || kind == "cursor"):
+		e.Value = ownEpochs.ReplaceAll(e.Value, nil)
 	case w.fault == faultOpeningNotDurable && kind == "opening" && parts[4] != "1":
 		p.state.apply([]statelog.Entry{e}) // only the process itself knows of it
 		return e, false
@@ -119,6 +123,9 @@ func (w *world) written(p *proc, e statelog.Entry) (statelog.Entry, bool) {
 	}
 	return e, true
 }
+
+// ownEpochs is what a stored cursor or opening says of the leader epochs below it.
+var ownEpochs = regexp.MustCompile(`,"epochs":\[[^\]]*\]`)
 
 // buildsUpon is what a stored cursor says of the entries that have to be read first.
 var buildsUpon = regexp.MustCompile(`"(plan|land)_n":[0-9]+`)
@@ -187,11 +194,8 @@ func (w *world) lieAboutHeaders(raw []byte) []byte {
 
 // lieAboutEpochs changes what a source leader says of an epoch.
 func (w *world) lieAboutEpochs(asked int32, a *kafka.EpochEnd) {
-	switch {
-	case w.fault == faultEpochEndIgnored && a.Epoch == asked:
+	if w.fault == faultEpochEndIgnored && a.Epoch == asked {
 		a.End += 1000
-	case w.fault == faultElectionOverlooked:
-		a.Leader = 1000
 	}
 }
 

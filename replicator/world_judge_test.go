@@ -455,15 +455,31 @@ func (w *world) observe(e statelog.Entry) {
 		return
 	}
 	t := w.targets[int(parts[2][0]-'0')]
-	if parts[4] == "1" && t.origin < 0 {
-		var v struct {
-			Origin model.Cursor `json:"origin"`
-		}
-		if err := json.Unmarshal(e.Value, &v); err != nil {
-			w.failf("opening %s: %v", e.Key, err)
-		}
+	var v struct {
+		Origin model.Cursor `json:"origin"`
+	}
+	n, err := strconv.ParseUint(parts[4], 10, 64)
+	if err := errors.Join(err, json.Unmarshal(e.Value, &v)); err != nil {
+		w.failf("opening %s: %v", e.Key, err)
+	}
+	if n == 1 && t.origin < 0 {
 		t.origin = v.Origin.Src
 	}
+	if n > t.openings { // else another one came first
+		t.opens(n, v.Origin.Src)
+	}
+}
+
+// opens lets an opening count: what is said to be lost from its origin on is not in the map any more. What was said before
+// a process died counts only if its successor found the same.
+func (t *target) opens(n uint64, origin int64) {
+	t.openings = n
+	for _, g := range t.pending {
+		if origin <= g.From {
+			t.orphans = append(t.orphans, g)
+		}
+	}
+	t.pending = nil
 }
 
 // observeGap notes what the ledger says of copies that the source does not have any more. Where both logs hold a record, it
@@ -483,10 +499,9 @@ func (w *world) observeGap(t *target, from string, value []byte) {
 	}
 	g.From, g.To, g.DstFrom, g.DstTo = off, v.To, v.DstFrom, v.DstTo
 	w.logf("ledger of %d: source offsets %d to %d stand on the target only, at %d to %d", t.lane.Partition, g.From, g.To, g.DstFrom, g.DstTo)
-	was := t.living()
-	t.orphans = append(t.orphans, g)
-	for _, c := range was {
-		if t.orphan(c) && !c.lost && t.holds(c) && w.sources[t.part.Partition].holds(rec{c.off, c.id}) {
+	t.pending = append(t.pending, g)
+	for _, c := range t.living() {
+		if t.within(g, c) && !c.lost && t.holds(c) && w.sources[t.part.Partition].holds(rec{c.off, c.id}) {
 			w.failf("%s: the ledger says that the copy of source record %d at %d stands on the target only, and the source has it", t.lane, c.off, c.at)
 		}
 	}

@@ -178,9 +178,9 @@ func faultCases() []faultCase {
 		{faultEpochOfOtherOffset, 5000, nil},
 		{faultEpochNotSent, 5000, truncated},
 		{faultEpochEndIgnored, 5000, truncated},
+		{faultNoOwnHistory, 20000, truncated},
 		{faultMapNotCut, 5000, truncated},
 		{faultOrphansNotWritten, 5000, truncated},
-		{faultElectionOverlooked, 20000, truncated},
 		{faultGapNotWritten, 5000, nil},
 		{faultAbortedNotNamed, 5000, nil},
 	}

@@ -531,7 +531,7 @@ func (w *world) stepWipe() {
 	w.state = stateTopic{next: w.state.next}
 	w.lost = true
 	for _, t := range w.targets {
-		t.taken, t.origin, t.copies, t.orphans, t.sealed = t.end > t.start, -1, nil, nil, 0 // terms are counted anew
+		t.taken, t.origin, t.copies, t.orphans, t.pending, t.openings, t.sealed = t.end > t.start, -1, nil, nil, nil, 0, 0 // terms are counted anew
 	}
 }
 

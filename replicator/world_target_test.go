@@ -42,13 +42,15 @@ type target struct {
 	refuses          int    // so many produce requests get NOT_LEADER, as right after the topic was created
 	sealed           uint64 // newest term that a sealer was told to stand here
 
-	shut    bool         // a failover has reported it as sealed: the link appends nothing any more
-	copies  []placed     // the link's records in the order of their appends
-	orphans []model.Gap  // what the ledger says of copies that the source lost
-	origin  int64        // source offset from which on the lane is copied, -1 before it is opened
-	taken   bool         // something stood here before the lane was opened
-	stored  model.Cursor // the newest that stands in the state topic
-	knew    bool         // at the newest seal the leader knew how far the ended term came
+	shut     bool        // a failover has reported it as sealed: the link appends nothing any more
+	copies   []placed    // the link's records in the order of their appends
+	orphans  []model.Gap // what the ledger says of copies that the source lost
+	pending  []model.Gap // such entries that no opening has followed yet
+	openings uint64
+	origin   int64        // source offset from which on the lane is copied, -1 before it is opened
+	taken    bool         // something stood here before the lane was opened
+	stored   model.Cursor // the newest that stands in the state topic
+	knew     bool         // at the newest seal the leader knew how far the ended term came
 }
 
 // placed is one copy of a source record. A record stands twice where nobody could know that the source still has it.
@@ -59,9 +61,11 @@ type placed struct {
 
 // orphan reports whether the ledger says that a copy stands on the target only.
 func (t *target) orphan(c placed) bool {
-	return slices.ContainsFunc(t.orphans, func(g model.Gap) bool {
-		return g.From <= c.off && c.off < g.To && c.at < g.DstTo && (g.DstFrom <= c.at || c.at < t.start) // retention moves DstFrom
-	})
+	return slices.ContainsFunc(t.orphans, func(g model.Gap) bool { return t.within(g, c) })
+}
+
+func (t *target) within(g model.Gap, c placed) bool {
+	return g.From <= c.off && c.off < g.To && c.at < g.DstTo && (g.DstFrom <= c.at || c.at < t.start) // retention moves DstFrom
 }
 
 // living returns the copies that are of the branch that is copied, as far as the ledger says.
