@@ -168,7 +168,7 @@ func (w *world) round() {
 			p.beat()
 			p.finishTask("beat")
 		}
-		if p.alive && owns(p) && !p.has("flush") && !p.has("finish") {
+		if p.alive && owns(p) && !p.has("flush") && !p.has("finish") && !p.has("trim") {
 			p.m.Offer(w.assignments())
 			p.start("flush", func(ctx context.Context) { p.m.flush(ctx, false) })
 			p.finishTask("flush")

@@ -204,7 +204,7 @@ func (p *proc) pumpQueue(name string, q *queue, work func(context.Context, []*la
 }
 
 func (p *proc) pumpPlan() {
-	if p.has("plan") {
+	if p.has("plan") || p.has("trim") { // which would wait for each other, and this is one thread
 		return
 	}
 	var lanes []*lane

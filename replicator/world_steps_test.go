@@ -325,7 +325,7 @@ func (w *world) stepCut() {
 }
 
 func (w *world) stepFlush() {
-	if p, ok := w.pickProc(owns); ok && !p.has("flush") && !p.has("finish") {
+	if p, ok := w.pickProc(owns); ok && !p.has("flush") && !p.has("finish") && !p.has("trim") {
 		p.start("flush", func(ctx context.Context) { p.m.flush(ctx, false) })
 		if w.choose.pick(2) == 0 {
 			p.finishTask("flush")
@@ -334,7 +334,7 @@ func (w *world) stepFlush() {
 }
 
 func (w *world) stepTrim() {
-	if p, ok := w.pickProc(owns); ok && !p.has("trim") {
+	if p, ok := w.pickProc(owns); ok && !p.has("trim") && !p.has("flush") && !p.has("finish") && !p.has("plan") {
 		p.start("trim", p.m.trim)
 	}
 }

@@ -270,7 +270,7 @@ func (p *proc) drain() {
 
 // finish ends a draining process once all was answered.
 func (p *proc) finish() {
-	if !p.draining || p.has("finish") || p.has("enter") || p.has("flush") || !p.m.drained() {
+	if !p.draining || p.has("finish") || p.has("enter") || p.has("flush") || p.has("trim") || !p.m.drained() {
 		return
 	}
 	p.start("finish", func(ctx context.Context) {
