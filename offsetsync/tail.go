@@ -37,7 +37,7 @@ type Tailed struct {
 //
 // Other data is a foreign writer's: it is counted, and the lane's next record stands behind it. Records that compaction
 // or retention removed leave offsets without a header; as many of the lane's as the sequences say are taken to have stood
-// right before the next batch. Errors wrap [ErrDiverged], or are those of the headers; the result then tells how far it
+// in the last of these before the next batch. Errors wrap [ErrDiverged], or are those of the headers; the result then tells how far it
 // came.
 func Tail(headers iter.Seq2[batch.Header, error], pid int64, epoch int16, st LaneState, stop func(batch.Header) bool) (Tailed, error) {
 	t := newTailer(pid, epoch, st)
@@ -71,10 +71,10 @@ type tailer struct {
 	epoch int16
 	st    LaneState
 
-	count    int64 // records of the lane so far
-	next     int64 // offset behind what was read
-	unknown  int64 // offsets since the lane's last record that no header tells about
-	ownEnd   int64 // offset behind the lane's last record, or the stored cursor's
+	count    int64       // records of the lane so far
+	next     int64       // offset behind what was read
+	unknown  []model.Run // target offsets since the lane's last record that no header tells about
+	ownEnd   int64       // offset behind the lane's last record, or the stored cursor's
 	landings []model.Landing
 	base     []model.Landing // the stored entries that count
 	restate  bool            // stored entries lie at or behind the cursor: what is found replaces them
@@ -91,8 +91,15 @@ func newTailer(pid int64, epoch int16, st LaneState) *tailer {
 
 // pass moves behind a batch that is not the lane's.
 func (t *tailer) pass(h batch.Header) {
-	t.unknown += max(0, h.BaseOffset-t.next)
+	t.missing(h.BaseOffset)
 	t.next = h.Next()
+}
+
+// missing notes that no header tells about the offsets up to base.
+func (t *tailer) missing(base int64) {
+	if base > t.next {
+		t.unknown = append(t.unknown, model.Run{Src: t.next, N: base - t.next})
+	}
 }
 
 func (t *tailer) take(h batch.Header) error {
@@ -113,14 +120,35 @@ func (t *tailer) own(h batch.Header) error {
 	if d := t.next - base; d > 0 { // it begins before the cursor
 		first, base, n = first+d, base+d, n-d
 	}
-	lost := first - t.count
-	t.unknown += base - t.next
-	if lost < 0 || lost > t.unknown {
+	t.missing(base)
+	if !t.place(first - t.count) {
 		return fmt.Errorf("%w: the batch at target offset %d is record %d of opening %d, expected record %d at offset %d or behind", ErrDiverged, h.BaseOffset, first, t.st.Opening.N, t.count, t.ownEnd)
 	}
-	t.land(t.count, base-lost)
-	t.count, t.next, t.ownEnd, t.unknown = first+n, h.Next(), h.Next(), 0
+	t.land(first, base)
+	t.count, t.next, t.ownEnd, t.unknown = first+n, h.Next(), h.Next(), nil
 	return nil
+}
+
+// place says where the next records of the lane stood whose headers compaction or retention removed: in the last offsets that
+// no header tells about. Where strangers' records were removed too there are more such offsets than records, and which is
+// which cannot be told. It reports false when there are too few.
+func (t *tailer) place(lost int64) bool {
+	spare := -lost
+	for _, r := range t.unknown {
+		spare += r.N
+	}
+	if lost < 0 || spare < 0 {
+		return false
+	}
+	for _, r := range t.unknown {
+		skip := min(spare, r.N)
+		spare -= skip
+		if r.N > skip {
+			t.land(t.count, r.Src+skip)
+			t.count += r.N - skip
+		}
+	}
+	return true
 }
 
 // land notes where a record stands, unless the line so far says the same.

@@ -107,7 +107,7 @@ func TestTail(t *testing.T) {
 			hs: []batch.Header{own(60, 10, 1), foreign(63, 2), own(66, 13, 1)}, stop: -1,
 			want: Tailed{
 				Cursor:   model.Cursor{Src: 202, Dst: 67, Count: 14, SrcEpoch: -1},
-				Landings: []model.Landing{{Count: 11, Dst: 64}}, Records: 4, Foreign: 2, End: 67,
+				Landings: []model.Landing{{Count: 11, Dst: 62}, {Count: 12, Dst: 65}}, Records: 4, Foreign: 2, End: 67,
 			},
 		},
 		"the sequence wraps": {

@@ -74,7 +74,7 @@ func live(w *world) string {
 // drawTraits draws what a run is about.
 func drawTraits(c chooser) traits {
 	yes := func(oneIn int) bool { return c.pick(oneIn) == oneIn-1 }
-	t := traits{aged: yes(4), txnWay: yes(3), twoOwners: yes(2), compacted: yes(3), trims: yes(3), strangers: yes(3), failover: yes(4), manyRecords: yes(4), wiped: yes(8), restarts: yes(6)}
+	t := traits{aged: yes(4), txnWay: yes(3), twoOwners: yes(2), compacted: yes(3), trims: yes(3), strangers: yes(3), failover: yes(4), manyRecords: yes(4), wiped: yes(8), restarts: yes(6), truncations: yes(4)}
 	t.settle()
 	return t
 }
