@@ -155,7 +155,7 @@ func (l *lane) inRange(opening uint64, next int64) {
 	if l.opening != opening {
 		return
 	}
-	l.ranged = false
+	l.ranged, l.idleAt = false, -1 // what a poll saw was perhaps another branch
 	if next >= 0 && l.open {
 		l.fetchNext, l.fetchEpoch = next, -1
 		return
