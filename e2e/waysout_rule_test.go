@@ -50,7 +50,7 @@ func TestWayOut_OneRuleForChanges(t *testing.T) {
 	for line, code := range map[string]int{
 		"lanes retry " + other: 3, "lanes skip " + other + " --to 5": 3, "topics adopt " + s.link() + ":" + healthy: 3, // not stopped
 		"lanes skip " + lane + " --to 50": 3, "topics adopt " + s.link() + ":" + lost: 3, "links accept " + s.link(): 3, // no way out of this
-		"lanes retry " + s.laneName("no-such-topic", 0): 3, "lanes retry " + s.laneName(lost, 7): 3, "lanes retry no-such-link:t/0": 1,
+		"lanes retry " + s.laneName("no-such-topic", 0): 3, "lanes retry " + s.laneName(lost, 7): 3, "lanes retry no-such-link:t/0": 2,
 		"lanes retry " + lost: 2, "lanes skip " + lane: 2, "lanes retry": 2, "lanes retry --all": 2, "topics adopt " + s.link() + ":" + lost + " --from here": 2,
 		"lanes rebuild " + lane + " --timeout 1ms": 2, "lanes rebuild " + lane + " -o csv": 2,
 	} {

@@ -27,6 +27,7 @@ type intent struct {
 	to        int64   // skip: the source offset to go on at
 	behindGap bool    // retry: go on behind what the source has deleted
 	from      int64   // adopt: what to ask the source's leader for
+	waits     bool    // rebuild: until the lane is offered with a target topic that is not the lost one
 	lost      model.TopicID
 	written   model.Gap  // what went to the ledger
 	answer    chan error // one element: nil once the lane goes, or why it does not
@@ -81,13 +82,18 @@ func (l *lane) obey(it *intent, waits bool) bool {
 		return false
 	}
 	l.intent, l.corrupt, l.brokerErr, l.seqFault, l.singlyTo = it, 0, 0, 0, 0
-	if waits {
+	if it.waits = waits; waits {
+		l.fault, l.attempts = time.Time{}, 0
 		l.setLocked(model.StateWaiting, model.ReasonNone, "its target topic is being made", l.m.now())
 		return true
 	}
 	l.reenterLocked()
 	return true
 }
+
+// waitsLocked reports whether the lane waits, by order, for its target topic to be made: whatever is still under way for the
+// lost one is no trouble of it.
+func (l *lane) waitsLocked() bool { return l.intent != nil && l.intent.waits }
 
 // reenterLocked gives a lane that does not run to the opener, with the topics that were offered last.
 func (l *lane) reenterLocked() {
@@ -97,6 +103,9 @@ func (l *lane) reenterLocked() {
 	l.joinsLocked(l.offered)
 	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, l.m.closing.Load()
 	l.fault, l.attempts = time.Time{}, 0
+	if l.intent != nil {
+		l.intent.waits = false
+	}
 	l.wantLocked()
 	l.setLocked(model.StateOpening, model.ReasonNone, "", l.m.now())
 	l.m.openQ.push(l)
@@ -111,7 +120,7 @@ func (l *lane) withdraw(it *intent) {
 		return
 	}
 	l.intent = nil
-	if l.state == model.StateWaiting {
+	if it.waits {
 		l.stopLocked(it.was.reason, it.was.detail)
 	}
 }

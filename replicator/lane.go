@@ -440,7 +440,7 @@ func (l *lane) sourceTrouble(r model.Reason, detail string) {
 func (l *lane) trouble(r model.Reason, detail string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != model.StateStopped && !l.releasedLocked() {
+	if l.state != model.StateStopped && !l.releasedLocked() && !l.waitsLocked() {
 		l.troubleLocked(r, detail, l.m.now())
 	}
 }

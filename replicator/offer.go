@@ -54,7 +54,7 @@ func (l *lane) offer(a Assignment) {
 	case l.releasedLocked():
 		l.limits, l.born = a.Limits, a.Born
 		l.takeUpLocked()
-	case l.intent != nil && l.state == model.StateWaiting:
+	case l.waitsLocked():
 		if a.Identity.Dst != l.intent.lost { // what an order waits for
 			l.limits = a.Limits
 			l.reenterLocked()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -256,5 +257,28 @@ func TestIntent_Repositions(t *testing.T) {
 		if got := c.it.repositions(c.e, "me"); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// What was still under way for the lost topic, such as a look for its leader, must not let the lane forget what it waits for.
+func TestIntent_WaitsForItsTargetWhateverIsSaidOfTheLostOne(t *testing.T) {
+	t.Parallel()
+	m := newTestManager(t)
+	lost, made := model.TopicID{1}, model.TopicID{2}
+	l := newLane(m, Assignment{Lane: model.Lane{Link: "dr", Topic: "orders"}, Identity: model.Identity{DstTopic: "orders", Dst: lost}}, m.now())
+	l.trouble(model.ReasonLeaderUnavailable, "the target partition has no known leader")
+	l.stop(model.ReasonTargetLost, "the topic does not exist any more")
+	it := &intent{kind: model.OrderRebuild, lost: lost, answer: make(chan error, 1)}
+	if !l.obey(it, true) {
+		t.Fatal("a stopped lane does not obey")
+	}
+	l.trouble(model.ReasonLeaderUnavailable, "the target partition has no known leader")
+	l.overdue(m.now().Add(time.Minute))
+	if s := l.status(m.now()); s.State != model.StateWaiting {
+		t.Fatalf("the lane is %s: %s, want waiting", s.State, s.Reason)
+	}
+	l.offer(Assignment{Lane: l.id, Identity: model.Identity{DstTopic: "orders", Dst: made}})
+	if s := l.status(m.now()); s.State != model.StateOpening || len(it.answer) > 0 {
+		t.Fatalf("the lane is %s: %s (%s), want opening", s.State, s.Reason, s.Detail)
 	}
 }
