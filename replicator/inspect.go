@@ -48,11 +48,21 @@ func (l *lane) takeStrange() []stretch {
 func (m *Manager) look(ctx context.Context, l *lane, ranges []stretch) {
 	foreign, err := m.between(ctx, l, ranges)
 	if err != nil {
-		l.stop(model.ReasonDiverged, err.Error())
+		l.astray(ranges[0].was.term, err)
 		return
 	}
 	if foreign > 0 {
 		m.foreign(l, ranges[0].from, ranges[len(ranges)-1].to, foreign)
+	}
+}
+
+// astray stops the lane because its log is not what it believes, unless it was opened in another term meanwhile: that began
+// by reading the log.
+func (l *lane) astray(t model.Term, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.term == t {
+		l.stopLocked(model.ReasonDiverged, err.Error())
 	}
 }
 

@@ -82,6 +82,7 @@ func (l *lane) obey(it *intent, waits bool) bool {
 		return false
 	}
 	l.intent, l.corrupt, l.brokerErr, l.seqFault, l.singlyTo = it, 0, 0, 0, 0
+	l.corruptSrc, l.srcFaults = 0, 0
 	if it.waits = waits; waits {
 		l.fault, l.attempts = time.Time{}, 0
 		l.setLocked(model.StateWaiting, model.ReasonNone, "its target topic is being made", l.m.now())
@@ -99,6 +100,9 @@ func (l *lane) waitsLocked() bool { return l.intent != nil && l.intent.waits }
 func (l *lane) reenterLocked() {
 	if l.ident.DstTopic != l.offered.DstTopic {
 		l.unwantLocked()
+	}
+	if otherID(l.ident.Src, l.offered.Src) { // the old topic's ends say nothing about the new one's
+		l.srcStart, l.srcStable, l.srcEnd, l.points = -1, -1, -1, lagPoints{}
 	}
 	l.joinsLocked(l.offered)
 	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, l.m.closing.Load()

@@ -57,6 +57,7 @@ func (m *Manager) release(ctx context.Context, lanes []*lane, d departure) bool 
 func (m *Manager) seeOff(ctx context.Context, lanes []*lane, d *departure) {
 	tick := time.NewTicker(releaseLook)
 	defer tick.Stop()
+	b := newBackoff() // between attempts to store: a state topic that refuses does so at once
 	for ctx.Err() == nil {
 		var rest []*lane
 		save := false
@@ -67,17 +68,33 @@ func (m *Manager) seeOff(ctx context.Context, lanes []*lane, d *departure) {
 			}
 			save = save || drained
 		}
+		if len(rest) < len(lanes) {
+			b.reset()
+		}
 		if lanes = rest; len(lanes) == 0 {
 			return
 		}
 		if save {
 			m.save(ctx, lanes, true)
+			if m.unsaved(lanes, d) {
+				m.pause(ctx, b.step())
+			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// unsaved reports whether the clean end of a lane is still to be stored.
+func (m *Manager) unsaved(lanes []*lane, d *departure) bool {
+	for _, l := range lanes {
+		if _, drained := l.gone(d); drained {
+			return true
+		}
+	}
+	return false
 }
 
 // depart begins to end the lane. One that is leaving already leaves as d says.
