@@ -229,7 +229,7 @@ func brokenAndMended(t *testing.T, s *service) {
 	if st.Hash != was.Hash || !strings.Contains(strings.Join(st.Failed.Faults, "\n"), fault) {
 		t.Errorf("status of a file with faults: %+v, %+v", st, st.Failed)
 	}
-	s.command("status").want(t, 2) // the file is what it says
+	s.command("status").want(t, 0).says(t, "the changed configuration is not in force", fault) // its faults keep nobody from asking
 	lockstep(t, "status", "--server", "http://"+s.conf.listen).want(t, 0).says(t, "the changed configuration is not in force", fault)
 	if n := s.metric("lockstep_config_reload_failures_total"); n != 1 {
 		t.Errorf("%v failures are counted, want 1", n)
