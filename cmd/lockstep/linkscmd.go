@@ -32,10 +32,7 @@ func (a *app) linksListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the links of a running service with their state",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput("table", "json", "csv"); err != nil {
-				return err
-			}
-			svc, err := a.service(cmd)
+			svc, err := a.asked(cmd)
 			if err != nil {
 				return err
 			}

@@ -51,12 +51,17 @@ func (a *app) serviceDespite(cmd *cobra.Command, bad *config.Errors) (*api.Clien
 	return api.NewClient("http://"+addr, nil)
 }
 
+// asked returns a client for a command that prints what the service tells, in any form.
+func (a *app) asked(cmd *cobra.Command) (*api.Client, error) {
+	if err := a.checkOutput("table", "json", "csv"); err != nil {
+		return nil, err
+	}
+	return a.service(cmd)
+}
+
 // ask calls f for every link of the running service, or only for the named one.
 func (a *app) ask(cmd *cobra.Command, only string, f func(svc *api.Client, name string) error) error {
-	if err := a.checkOutput("table", "json", "csv"); err != nil {
-		return err
-	}
-	svc, err := a.service(cmd)
+	svc, err := a.asked(cmd)
 	if err != nil {
 		return err
 	}
@@ -89,10 +94,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the links of a running service: state, what would be lost now, lanes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput("table", "json", "csv"); err != nil {
-				return err
-			}
-			svc, err := a.service(cmd)
+			svc, err := a.asked(cmd)
 			if err != nil {
 				return err
 			}
