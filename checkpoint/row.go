@@ -1,0 +1,75 @@
+package checkpoint
+
+import (
+	"time"
+
+	"lockstep/offsetsync"
+)
+
+// Row is what a pass found and decided for one position of a group.
+type Row struct {
+	Group    string // name on the source
+	DstGroup string // name on the target
+	Key             // of the source
+	DstTopic string // "" when the topic is not copied
+
+	Source     int64 // committed on the source, -1 none
+	Translated int64 // its translation, -1 none
+	Kind       offsetsync.Kind
+	Off        int64 // of the translation: offsets never copied (before_start), or beyond the cursor (ahead)
+	Target     int64 // committed on the target, -1 none
+	Metadata   string
+
+	State  State
+	Detail string // what was seen, with positions
+	// Again is how many records the group would read on the target, if it moved now, that it had read on the source;
+	// negative where it would leave some out; 0 when it is synced.
+	Again int64
+	// Write says that Translated is to be committed; Base is what is stored before that.
+	Write bool
+	Base  Base
+	// Backwards says that the write moves the target back, and the detail says why that is right.
+	Backwards bool
+}
+
+// Base is what lockstep knows of a position that it wrote: the target's value may be any of Was, or Next.
+type Base struct {
+	Source  int64      // the source's position that Next is the translation of
+	Next    int64      // written last, or about to be
+	At      time.Time  // when
+	Opening uint64     // the lane's opening whose map translated it
+	Was     []Stamped  // values before it: those of the last ten minutes, and always the one before
+	Ahead   bool       // Source was ahead of what was copied: Next is the cursor's
+	Suspect *Suspicion // the source's position is not followed, since when and why
+}
+
+// Stamped is a value that lockstep wrote, and when.
+type Stamped struct {
+	Offset int64
+	At     time.Time
+}
+
+// Suspicion is a source position that is not followed.
+type Suspicion struct {
+	Source int64 // the suspect position; -1: vanished
+	Since  time.Time
+	// Forever says that only an operator ends it.
+	Forever bool
+	Why     string
+}
+
+// Pass is one look at all groups, what it led to, and what it was based upon. It is not changed afterwards.
+type Pass struct {
+	At     time.Time // when the source's positions had been read
+	Took   time.Duration
+	Groups map[string]Group // of the source
+	Rows   []Row            // by group, topic and partition
+	Lanes  map[Key]Lane
+	// Err is why the pass could not do its whole work; Rows are then the last known ones with what is known about it.
+	Err error
+}
+
+// Listener is told of every pass, one after the other. It must not change it.
+type Listener interface {
+	Passed(Pass)
+}
