@@ -17,6 +17,7 @@ import (
 const (
 	maxReplication = 3                // replicas of a topic, where the cluster has that many brokers
 	writeWait      = 15 * time.Second // for a write, all its repetitions included
+	writeTries     = 8                // so that an error is told before the time is over
 	adminWait      = 15 * time.Second // for a topic to be made
 	readBytes      = 4 << 20          // for one fetch
 )
@@ -33,7 +34,7 @@ type board struct {
 // written twice says the same.
 func newWriter(c *kafka.Cluster) (*kgo.Client, error) {
 	return c.NewClient("mm2", kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1),
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(writeWait))
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(writeTries))
 }
 
 // ensure makes the topic when it is missing. One that is there is left as it is.
@@ -114,6 +115,8 @@ func (b *board) read(ctx context.Context, fn func(*kgo.Record)) error {
 
 // write appends records and tells of each whether it was stored. The error is the first that came.
 func (b *board) write(ctx context.Context, records []*kgo.Record) (stored []bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeWait)
+	defer cancel()
 	stored = make([]bool, len(records))
 	index := make(map[*kgo.Record]int, len(records))
 	for i, r := range records {
@@ -124,6 +127,9 @@ func (b *board) write(ctx context.Context, records []*kgo.Record) (stored []bool
 		if res.Err != nil && err == nil {
 			err = fmt.Errorf("write to topic %s: %w", b.topic, res.Err)
 		}
+	}
+	if err != nil {
+		b.writer.PurgeTopicsFromProducing(b.topic) // it may have been made anew, and the client would stay with the old one
 	}
 	return stored, err
 }
