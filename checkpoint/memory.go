@@ -18,6 +18,7 @@ type memory struct {
 	target          map[string]Group // listed: without positions
 	lanes           map[Key]Lane
 	moved           map[Key]int64 // end of each lane's map on the source
+	starts          map[Key]start // of the target's logs
 	settings        Settings
 	writes          string // why nothing was written
 	round           uint64

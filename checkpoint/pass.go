@@ -60,17 +60,17 @@ func (s *Syncer) begin() *attempt {
 // see looks at both clusters and at what was copied. Nothing is kept of a look that failed.
 func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 	if err := a.s.opt.Barrier(ctx); err != nil {
-		return unreadable(StateTargetUnreadable, "read the state topic", err)
+		return sideFault(StateTargetUnreadable, "read the state topic", err)
 	}
 	g, both := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		a.source, err = a.s.opt.Sides.Source(both, want)
 		a.at = a.s.now()
-		return unreadable(StateSourceUnreadable, "read the source's groups", err)
+		return sideFault(StateSourceUnreadable, "read the source's groups", err)
 	})
 	g.Go(func() (err error) {
 		a.listed, err = a.s.opt.Sides.Listed(both)
-		return unreadable(StateTargetUnreadable, "list the target's groups", err)
+		return sideFault(StateTargetUnreadable, "list the target's groups", err)
 	})
 	if err := g.Wait(); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 	return nil
 }
 
-// unreadable says which side did not answer; a missing permission is told as such.
-func unreadable(state State, what string, err error) error {
+// sideFault says which side did not answer; a missing permission is told as such.
+func sideFault(state State, what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -386,7 +386,7 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 		return unwritten(rows, err), err
 	}
 	if err := a.s.opt.Store.Save(ctx, rows); err != nil {
-		err = unreadable(StateTargetUnreadable, "store what is about to be written", err)
+		err = sideFault(StateTargetUnreadable, "store what is about to be written", err)
 		return unwritten(rows, err), err
 	}
 	var writes []Row
@@ -401,7 +401,7 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 	if err := a.mayWrite(ctx); err != nil {
 		return unwritten(rows, err), err
 	}
-	return merge(rows, a.s.opt.Sides.Apply(ctx, writes)), nil
+	return joined(rows, a.s.opt.Sides.Apply(ctx, writes)), nil
 }
 
 // mayWrite asks once more: much can have happened since the pass began.
@@ -430,8 +430,8 @@ func unwritten(rows []Row, err error) []Row {
 	return out
 }
 
-// merge puts what became of writes in the place of what was planned.
-func merge(rows, done []Row) []Row {
+// joined puts what became of writes in the place of what was planned.
+func joined(rows, done []Row) []Row {
 	type id struct {
 		group string
 		Key
