@@ -11,7 +11,21 @@ import (
 // beat keeps one heartbeats topic.
 type beat struct {
 	*board
-	names Names
+	names  Names
+	copied func() bool // nil: nobody else writes the topic
+}
+
+// once makes sure of the topic, unless it is made, and writes a heartbeat.
+func (b *beat) once(ctx context.Context, made bool) error {
+	if b.copied != nil && b.copied() {
+		return nil
+	}
+	if !made {
+		if err := b.ensure(ctx); err != nil {
+			return err
+		}
+	}
+	return b.at(ctx, time.Now())
 }
 
 // at writes the heartbeat of a time.
@@ -31,13 +45,7 @@ func (b *beat) run(ctx context.Context, every time.Duration, note func(error)) {
 	defer tick.Stop()
 	made := false
 	for {
-		var err error
-		if !made {
-			err = b.ensure(ctx)
-		}
-		if err == nil {
-			err = b.at(ctx, time.Now())
-		}
+		err := b.once(ctx, made)
 		made = err == nil
 		if !errors.Is(err, context.Canceled) {
 			note(err)

@@ -18,9 +18,9 @@ type Options struct {
 	Names         Names
 	Src, Dst      *kafka.Cluster
 	SyncsOnSource bool // offset syncs go to the source; else nothing is written there
-	// HeartbeatsCopied says that the link itself copies the source's heartbeats to Names.RemoteHeartbeats, which then is
-	// not ours to write to.
-	HeartbeatsCopied bool
+	// HeartbeatsCopied is asked before each heartbeat whether the link itself copies the source's heartbeats to
+	// Names.RemoteHeartbeats, which then is not ours to write to. Nil: it does not.
+	HeartbeatsCopied func() bool
 	Beat             time.Duration // between heartbeats; a second when 0
 	Logger           *slog.Logger
 }
@@ -59,9 +59,9 @@ func New(o Options) *Writer {
 	}
 	w.checkpoints = &checkpoints{board: w.board(o.Names.Checkpoints(), o.Dst)}
 	w.syncs = &offsetSyncs{board: w.board(o.Names.OffsetSyncs(o.SyncsOnSource), syncsOn)}
-	w.beats = []*beat{{w.board(o.Names.Heartbeats(), o.Dst), o.Names}}
-	if !o.HeartbeatsCopied {
-		w.beats = append(w.beats, &beat{w.board(o.Names.RemoteHeartbeats(), o.Dst), o.Names})
+	w.beats = []*beat{
+		{board: w.board(o.Names.Heartbeats(), o.Dst), names: o.Names},
+		{board: w.board(o.Names.RemoteHeartbeats(), o.Dst), names: o.Names, copied: o.HeartbeatsCopied},
 	}
 	return w
 }

@@ -150,7 +150,7 @@ func TestWriter_TopicsAndFirstRecords(t *testing.T) {
 func TestWriter_OffsetSyncsOnTheSource(t *testing.T) {
 	t.Parallel()
 	src, dst := kafkatest.FakePair(t)
-	w, _ := start(t, Options{Names: names, Src: dial(t, "primary", src), Dst: dial(t, "backup", dst), SyncsOnSource: true, HeartbeatsCopied: true})
+	w, _ := start(t, Options{Names: names, Src: dial(t, "primary", src), Dst: dial(t, "backup", dst), SyncsOnSource: true, HeartbeatsCopied: func() bool { return true }})
 	w.Passed(passOf(lanesOf(1, 0, model.Span{N: 1})))
 	kafkatest.Eventually(t, 20*time.Second, func() (bool, string) {
 		rs := records(t, src, "mm2-offset-syncs.backup.internal")
@@ -270,7 +270,7 @@ func TestWriter_RefusedWritesAreRepeated(t *testing.T) {
 		return refuseProduce(req.(*kmsg.ProduceRequest)), nil, true
 	})
 	var told logLines
-	w, _ := start(t, Options{Names: names, Src: dial(t, "primary", src), Dst: dial(t, "backup", dst), HeartbeatsCopied: true,
+	w, _ := start(t, Options{Names: names, Src: dial(t, "primary", src), Dst: dial(t, "backup", dst),
 		Beat: 20 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&told, nil))})
 	w.Passed(passOf(lanesOf(1, 0, model.Span{N: 9}), row("g", 7, 7)))
 	kafkatest.Eventually(t, 20*time.Second, func() (bool, string) {
@@ -284,7 +284,7 @@ func TestWriter_RefusedWritesAreRepeated(t *testing.T) {
 		got := checkpointsIn(t, dst)
 		return len(got) > 0 && got[len(got)-1] == cp("g", 8, 8), fmt.Sprintf("%+v", got)
 	})
-	for _, topic := range []string{names.Heartbeats(), names.Checkpoints(), names.OffsetSyncs(false)} {
+	for _, topic := range []string{names.Heartbeats(), names.RemoteHeartbeats(), names.Checkpoints(), names.OffsetSyncs(false)} {
 		if n := told.count("is not in sync", topic); n != 1 {
 			t.Errorf("%s: told %d times that it is not in sync", topic, n)
 		}
