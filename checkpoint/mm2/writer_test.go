@@ -446,12 +446,12 @@ func (l *logLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// count returns how many lines have all texts.
-func (l *logLines) count(texts ...string) (n int) {
+// count returns how many lines about a topic have the text.
+func (l *logLines) count(text, topic string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {
-		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+		if strings.Contains(line, text) && slices.Contains(strings.Fields(line), "topic="+topic) {
 			n++
 		}
 	}
