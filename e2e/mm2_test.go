@@ -1,13 +1,15 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"lockstep/checkpoint/mm2"
 	"lockstep/internal/kafkatest"
@@ -33,22 +35,31 @@ func TestMirrorMaker_JavaConsumersGoOn(t *testing.T) {
 	topics := []string{txns, compacted}
 	s := newService(t, linkBetween(src, dst, topics, mirrorTopics)).start()
 	s.equal(src, dst, topics...)
+	java := kafkatest.NewJavaConsumer(t)
 	for _, protocol := range []string{"classic", "consumer"} {
+		group := groupName(protocol)
+		commitAll(t, src, group, map[string]map[int32]int64{txns: {0: 0}, compacted: {0: 0}})
+		reader := kafkatest.JavaConsumer{Group: group, Topics: topics, Protocol: protocol, Records: 123, Commit: true}
+		java.Consume(t, src, reader)
+		reader.Records, reader.Commit = 0, false
 		for _, topic := range topics {
-			group := groupName(protocol)
-			commitAt(t, src, group, topic, 0, 0)
-			reader := kafkatest.JavaConsumer{Group: group, Topics: []string{topic}, Protocol: protocol, Records: 23, Commit: true}
-			kafkatest.JavaConsume(t, src, reader)
 			at := committedAt(t, src, group, topic, 0)
 			awaitCommitted(t, dst, group, topic, 0, s.translateOne(topic, 0, at), 30*time.Second)
-			reader.Records, reader.Commit = 9, false
-			want, got := kafkatest.JavaConsume(t, src, reader), kafkatest.JavaConsume(t, dst, reader)
-			for i := range want {
-				want[i].Offset = s.translateOne(topic, 0, want[i].Offset)
+			for _, r := range kafkatest.Read(t, src, topic, 0, true) {
+				if r.Offset >= at {
+					reader.Records++
+				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s protocol, %s, from %d on: -source +target\n%s", protocol, topic, at, diff)
-			}
+		}
+		want, got := java.Consume(t, src, reader), java.Consume(t, dst, reader)
+		for i := range want {
+			want[i].Offset = s.translateOne(want[i].Topic, 0, want[i].Offset)
+		}
+		byOffset := cmpopts.SortSlices(func(a, b kafkatest.Consumed) int {
+			return cmp.Or(strings.Compare(a.Topic, b.Topic), int(a.Offset-b.Offset))
+		})
+		if diff := gocmp.Diff(want, got, byOffset); diff != "" || len(got) == 0 {
+			t.Errorf("%s protocol, %d records are left: -source +target\n%s", protocol, reader.Records, diff)
 		}
 	}
 	s.stop()
@@ -110,7 +121,7 @@ func TestMirrorMaker_CheckpointsFollowTheGroups(t *testing.T) {
 	moves(end)
 	stands(end)
 	after := checkpointsOf(t, dst, group)
-	if diff := cmp.Diff(before, after[:len(before)]); diff != "" {
+	if diff := gocmp.Diff(before, after[:len(before)]); diff != "" {
 		t.Fatal(diff)
 	}
 	if len(after) != len(before)+1 {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"time"
 
+	"lockstep/api"
 	"lockstep/checkpoint"
 	"lockstep/checkpoint/mm2"
 	"lockstep/config"
@@ -38,6 +40,20 @@ func (l *link) keepMirror(ctx context.Context) {
 func (l *link) listeners() (out []checkpoint.Listener) {
 	if l.mirror != nil {
 		out = append(out, l.mirror)
+	}
+	return out
+}
+
+// mirrorProblems are the topics for readers of MirrorMaker 2 that have not been in sync for long.
+func (l *link) mirrorProblems(now time.Time) (out []api.TopicProblem) {
+	if l.mirror == nil {
+		return nil
+	}
+	for _, s := range l.mirror.Status() {
+		if s.Err != nil && now.Sub(s.Since) > waitsLong {
+			out = append(out, api.TopicProblem{Topic: s.Topic, State: api.TopicNotInSync, Detail: s.Err.Error(),
+				Remedy: "by itself, when the cluster takes writes to it again; missing permissions (create, describe, read, write) are to be given"})
+		}
 	}
 	return out
 }
