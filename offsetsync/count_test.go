@@ -23,6 +23,20 @@ func TestMap_Records(t *testing.T) {
 	}
 }
 
+// Blocks that DropBefore took away count for nothing, also where it cuts exactly between two of them.
+func TestMap_RecordsBehindTheLogStart(t *testing.T) {
+	t.Parallel()
+	whole := holes(t, 3*blockLen)
+	_, stop := whole.End()
+	for s := range whole.Spans() {
+		m := whole.Clone()
+		m.DropBefore(s.Dst)
+		if got, want := m.Records(0, stop), naiveRecords(m, 0, stop); got != want {
+			t.Fatalf("%d records behind %d, want %d", got, s.Dst, want)
+		}
+	}
+}
+
 // Whatever happened to a map, it counts as one does who looks at every span.
 func TestMap_RecordsEqualsANaiveCount(t *testing.T) {
 	t.Parallel()
