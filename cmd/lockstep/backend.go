@@ -295,8 +295,11 @@ func stoppedError(r *running) error {
 		Hint: "lockstep status tells more"}
 }
 
+// laneReader returns what is known of a lane, false when nothing is.
+type laneReader func(model.Lane) (offsetsync.LaneState, bool, error)
+
 // translateAll answers each position of a request from the lanes' states.
-func translateAll(link string, req api.TranslateRequest, lane func(model.Lane) (offsetsync.LaneState, bool, error)) ([]api.Offset, error) {
+func translateAll(link string, req api.TranslateRequest, lane laneReader) ([]api.Offset, error) {
 	out := make([]api.Offset, 0, len(req.Offsets))
 	for _, p := range req.Offsets {
 		st, ok, err := lane(model.Lane{Link: link, Topic: p.Topic, Partition: p.Partition})
