@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 )
@@ -401,7 +402,10 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 	if err := a.mayWrite(ctx); err != nil {
 		return unwritten(rows, err), err
 	}
-	return joined(rows, a.s.opt.Sides.Apply(ctx, writes)), nil
+	failpoint.Pass("after_bases")
+	written := a.s.opt.Sides.Apply(ctx, writes)
+	failpoint.Pass("after_commit")
+	return joined(rows, written), nil
 }
 
 // mayWrite asks once more: much can have happened since the pass began.
