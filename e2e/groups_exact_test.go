@@ -184,7 +184,7 @@ func firstRecordAfterAnEmptyLog(t *testing.T, s *service, src, dst *kafkatest.Cl
 	record[0].Value = []byte("the first one afterwards")
 	l.put(0, record)
 	s.copied(src, l.topic)
-	if got := nextRead(t, dst, l.group(prefix, "done"), l.topic, false); string(got.Value) != "the first one afterwards" || got.Offset != 0 {
+	if got := firstRead(t, dst, l.group(prefix, "done"), l.topic, false); string(got.Value) != "the first one afterwards" || got.Offset != 0 {
 		t.Errorf("the group reads %q at %d", got.Value, got.Offset)
 	}
 }
@@ -210,7 +210,7 @@ func TestGroups_EpochAndMetadata(t *testing.T) {
 	}
 	want := recordAt(t, src, topic, 0, 37)
 	for _, next := range []bool{false, true} {
-		if got := nextRead(t, dst, group, topic, next); got.Offset != 37 || identityOf(got) != identityOf(want) {
+		if got := firstRead(t, dst, group, topic, next); got.Offset != 37 || identityOf(got) != identityOf(want) {
 			t.Errorf("a member goes on at %d, want 37", got.Offset)
 		}
 		s.groupEmpties(dst, group)
