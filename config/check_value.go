@@ -17,6 +17,9 @@ import (
 // maxName keeps "lockstep.<link>.state" and the transactional id well below Kafka's limits.
 const maxName = 100
 
+// maxSeparator keeps the names of MirrorMaker 2's topics below Kafka's limit, with the longest names of clusters.
+const maxSeparator = 20
+
 // quote shows a value of the operator's in a message, cut when it is long.
 func quote(text string) string {
 	const longest = 80
@@ -48,6 +51,19 @@ func checkName(text string) string {
 	case !legal(text):
 		return quote(text) + " has characters that a name cannot have"
 	case len(text) > maxName:
+		return fmt.Sprintf("%s has %d characters", quote(text), len(text))
+	}
+	return ""
+}
+
+// checkSeparator serves names of topics that MirrorMaker 2 would make.
+func checkSeparator(text string) string {
+	switch {
+	case text == "":
+		return "is empty"
+	case !legal(text):
+		return quote(text) + " has characters that a topic name cannot have"
+	case len(text) > maxSeparator:
 		return fmt.Sprintf("%s has %d characters", quote(text), len(text))
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/checkpoint"
+	"lockstep/checkpoint/mm2"
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -34,6 +35,7 @@ type link struct {
 	manager  *replicator.Manager
 	syncer   *topicsync.Syncer
 	groups   *checkpoint.Syncer
+	mirror   *mm2.Writer // nil: nothing is written for readers of MirrorMaker 2
 	bases    *checkpoint.Bases
 	history  *checkpoint.History
 	young    bool                   // the link existed before this process: topics that appear now are younger than it
@@ -231,6 +233,7 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		var groups sync.WaitGroup
 		defer groups.Wait()
 		groups.Go(func() { l.keepGroups(until) })
+		groups.Go(func() { l.keepMirror(until) })
 		err := l.keepTopics(until)
 		if err != nil {
 			stop() // copying without anybody who watches the topics would look well, whatever became of them
