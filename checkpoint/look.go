@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -23,18 +25,23 @@ type look struct {
 	c    *kafka.Cluster
 	want func(string) bool
 
+	moved error // why the lists may be incomplete although all came
+
 	mu     sync.Mutex // guards the fields below
 	groups map[string]Group
 	failed map[string]error
-	silent []error // of brokers that did not list their groups
-	listed int     // brokers that did
+	silent map[int32]error // brokers that did not list their groups
+}
+
+func newLook(c *kafka.Cluster, want func(string) bool) *look {
+	return &look{c: c, want: want, groups: map[string]Group{}, failed: map[string]error{}, silent: map[int32]error{}}
 }
 
 // broker asks one broker for its groups and their offsets.
 func (l *look) broker(ctx context.Context, broker int32, heard func()) {
 	groups, err := l.c.ListGroups(ctx, broker, l.want)
 	heard()
-	l.took(len(groups), err)
+	l.took(broker, len(groups), err)
 	with := make([]kafka.GroupListing, 0, len(groups))
 	for _, g := range groups {
 		if group := groupOf(g); group.Supported() {
@@ -47,14 +54,13 @@ func (l *look) broker(ctx context.Context, broker int32, heard func()) {
 }
 
 // took notes that a broker listed n groups, or why it did not.
-func (l *look) took(n int, err error) {
+func (l *look) took(broker int32, n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.silent = append(l.silent, err)
+		l.silent[broker] = err
 		return
 	}
-	l.listed++
 	if len(l.groups) == 0 {
 		l.groups = make(map[string]Group, n)
 	}
@@ -155,7 +161,11 @@ func (l *look) fail(err error, names ...string) {
 func (l *look) picture() Picture {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Picture{Groups: l.groups, Failed: l.failed, Partial: errors.Join(l.silent...)}
+	p := Picture{Groups: l.groups, Failed: l.failed, Partial: l.moved}
+	for _, broker := range slices.Sorted(maps.Keys(l.silent)) {
+		p.Partial = errors.Join(p.Partial, l.silent[broker])
+	}
+	return p
 }
 
 func groupOf(g kafka.GroupListing) Group {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 )
@@ -79,7 +80,6 @@ func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 	a.lanes = maps.Clone(a.s.opt.Lanes.Lanes())
 	a.addUnopened()
 	a.knownStarts()
-	a.refreshEnds(ctx)
 	a.learnRetention(ctx)
 	return nil
 }
@@ -123,15 +123,12 @@ func (a *attempt) addUnopened() {
 	}
 }
 
-// refreshEnds asks for the ends of partitions that a group seems to be beyond: what a lane saw last may be older than the
-// group's position, and a paused lane sees nothing.
-func (a *attempt) refreshEnds(ctx context.Context) {
+// refreshEnds asks for the ends of partitions that a group which is decided about seems to be beyond: what a lane saw last
+// may be older than the group's position, a paused lane sees nothing, and one that was just opened has not looked yet.
+func (a *attempt) refreshEnds(ctx context.Context, names []string) {
 	beyond := make(map[Key]bool)
-	for name, g := range a.source.Groups {
-		if old, there := a.m.source[name]; there && sameOffsets(old, g) && !a.m.share(name) {
-			continue // was judged before
-		}
-		for k, c := range g.Offsets {
+	for _, name := range names {
+		for k, c := range a.source.Groups[name].Offsets {
 			if lane, ok := a.lanes[k]; ok && lane.Map != nil && c.Offset > lane.SrcEnd {
 				beyond[k] = true
 			}
@@ -334,6 +331,7 @@ func (a *attempt) decide(ctx context.Context, names []string) ([]Row, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
+	a.refreshEnds(ctx, names)
 	in := Input{Now: a.at, Source: a.source.only(names), Lanes: a.lanes, Bases: make(map[string]map[Key]Base, len(names)), Accept: a.accept,
 		Rules: Rules{Link: a.s.opt.Link, Sync: a.settings.Sync && a.hold.Writes == "", MaxRewind: a.settings.MaxRewind, RewindHold: a.settings.RewindHold,
 			Retention: a.m.retention, DstGroup: a.settings.Filter.Target}}
@@ -401,7 +399,10 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 	if err := a.mayWrite(ctx); err != nil {
 		return unwritten(rows, err), err
 	}
-	return joined(rows, a.s.opt.Sides.Apply(ctx, writes)), nil
+	failpoint.Pass("after_bases")
+	written := a.s.opt.Sides.Apply(ctx, writes)
+	failpoint.Pass("after_commit")
+	return joined(rows, written), nil
 }
 
 // mayWrite asks once more: much can have happened since the pass began.

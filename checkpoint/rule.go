@@ -116,16 +116,20 @@ func (q *place) translate() {
 	r.Kind, r.Off, r.Translated = t.Kind, t.Off, q.raise(t.Offset)
 	switch {
 	case r.Translated > t.Offset:
-		r.Detail = fmt.Sprintf("target offsets %d to %d are no longer in the target's log", t.Offset, r.Translated-1)
+		r.Detail = fmt.Sprintf("target offsets %d to %d are no longer in the target's log", t.Offset, min(q.lane.DstStart, r.Translated)-1)
 	case t.Kind == offsetsync.BeforeStart:
 		r.Detail = fmt.Sprintf("source offsets %d to %d were never copied", r.Source, r.Source+t.Off-1)
 	}
 }
 
-// raise lifts a translation to the start of the target's log, at most to the cursor.
+// raise moves a translation that the target's log no longer holds to the first copied record that it does, at most to the
+// cursor. What begins the log may be no such record, but one of a branch that the source has lost.
 func (q *place) raise(dst int64) int64 {
-	_, cursor := q.lane.Map.End()
-	return max(dst, min(q.lane.DstStart, cursor))
+	if dst >= q.lane.DstStart {
+		return dst
+	}
+	m := q.lane.Map
+	return m.Translate(m.Invert(q.lane.DstStart).Offset).Offset
 }
 
 // decide is the three-way rule: base is what lockstep wrote last, theirs what the target has, ours what it should have.

@@ -178,7 +178,7 @@ func TestRule_RemembersWhatMayStillArrive(t *testing.T) {
 			t.Errorf("wrote(%d) = %v", theirs, got)
 		}
 	}
-	if n := len(stored(*b)); n != rememberAll+1 {
+	if n := len(stored(*b)); n != rememberStored+1 {
 		t.Errorf("%d of %d values would be stored", n, len(b.Was))
 	}
 }
@@ -191,7 +191,7 @@ func TestRule_ForgetsWhatHasLanded(t *testing.T) {
 		now := start.Add(time.Duration(i) * 2 * time.Second)
 		b = Base{Next: 101 + i, At: now, Was: b.before(true, 101+i, 100+i, now)}
 	}
-	if len(b.Was) > rememberAll+1 || b.Was[len(b.Was)-1].Offset != 199 {
+	if len(b.Was) > rememberLanded+1 || b.Was[len(b.Was)-1].Offset != 199 {
 		t.Errorf("%d values, %+v", len(b.Was), b.Was)
 	}
 }

@@ -28,7 +28,7 @@ func (c clusters) Listed(ctx context.Context) (Picture, error) {
 	}
 	var mu sync.Mutex // guards p, silent and answered
 	p, answered := Picture{Groups: make(map[string]Group)}, 0
-	c.dst.EachBroker(ctx, at.brokers, func(ctx context.Context, broker int32, heard func()) {
+	c.dst.EachBroker(ctx, at.brokers, kafka.BrokerPatience, func(ctx context.Context, broker int32, heard func()) {
 		groups, err := c.dst.ListGroups(ctx, broker, nil)
 		heard()
 		mu.Lock()
