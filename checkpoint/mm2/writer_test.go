@@ -326,6 +326,23 @@ func TestWriter_DeletedTopicComesBack(t *testing.T) {
 	})
 }
 
+// A topic that is there and does not keep what it should is used, and told of once.
+func TestWriter_TopicThatIsNotCompacted(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	kafkatest.CreateTopic(t, dst, kafkatest.TopicOptions{Name: names.Checkpoints(), Partitions: 2, Configs: map[string]string{"cleanup.policy": "delete"}})
+	var told logLines
+	w, _ := start(t, Options{Names: names, Src: dial(t, "primary", src), Dst: dial(t, "backup", dst), Logger: slog.New(slog.NewTextHandler(&told, nil))})
+	w.Passed(passOf(lanesOf(1, 0, model.Span{N: 9}), row("g", 7, 7)))
+	awaitCheckpoints(t, dst, cp("g", 7, 7))
+	awaitInSync(t, w)
+	for topic, want := range map[string]int{names.Checkpoints(): 1, names.OffsetSyncs(false): 0, names.Heartbeats(): 0} {
+		if n := told.count("is not compacted", topic); n != want {
+			t.Errorf("%s: told %d times that it is not compacted, want %d", topic, n, want)
+		}
+	}
+}
+
 // Whoever hands passes over never waits, and the newest wins.
 func TestInbox_NewestWins(t *testing.T) {
 	t.Parallel()
