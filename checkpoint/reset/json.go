@@ -32,7 +32,7 @@ type jsonPosition struct {
 func WriteJSON(w io.Writer, ps []Position) error {
 	f := jsonFile{Schema: jsonSchema, Positions: make([]jsonPosition, len(ps))}
 	for i, p := range ps {
-		f.Positions[i] = jsonPosition{p.Group, p.Topic, p.Partition, p.Offset, p.Metadata}
+		f.Positions[i] = jsonPosition{p.Group, p.Topic, p.Partition, p.Offset, text(p.Metadata)}
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -55,11 +55,17 @@ func parseJSON(text []byte) ([]Position, error) {
 		return nil, fmt.Errorf(`JSON of another kind: want {"schema": %d, "positions": […]}, as lockstep offsets export -o json writes it`, jsonSchema)
 	}
 	out := make([]Position, len(f.Positions))
+	line, behind := 1, text
 	for i, raw := range f.Positions {
+		if n := bytes.Index(behind, raw); n >= 0 { // they come in the order of the text, byte by byte
+			line += bytes.Count(behind[:n], []byte("\n"))
+			behind = behind[n:]
+		}
 		p, err := jsonOne(raw)
 		if err != nil {
-			return nil, fmt.Errorf("positions[%d]: %w", i, err)
+			return nil, at(line, "positions[%d]: %w", i, err)
 		}
+		p.Line = line
 		out[i] = p
 	}
 	return out, nil
@@ -92,7 +98,7 @@ func jsonOne(raw []byte) (Position, error) {
 	if *p.Partition < 0 || *p.Offset < 0 {
 		return Position{}, fmt.Errorf("partition %d, offset %d: want numbers from 0 on", *p.Partition, *p.Offset)
 	}
-	return Position{Group: *p.Group, Key: checkpoint.Key{Topic: topic, Partition: *p.Partition}, Offset: *p.Offset, Metadata: p.Metadata}, nil
+	return Position{Group: *p.Group, Key: checkpoint.Key{Topic: topic, Partition: *p.Partition}, Offset: *p.Offset, Metadata: &p.Metadata}, nil
 }
 
 func jsonError(text []byte, err error) error {

@@ -17,9 +17,14 @@ import (
 type Position struct {
 	Group string
 	checkpoint.Key
-	Offset   int64 // next to read
-	Metadata string
-	Line     int // of the file, from 1; 0 when it has no lines
+	Offset   int64   // next to read
+	Metadata *string // nil where the file's form has none
+	Line     int     // of the file, from 1
+}
+
+// Target makes a position what is to be reached.
+func (p Position) Target() Target {
+	return Target{Group: p.Group, Key: p.Key, Spec: Spec{Kind: ToOffset, N: p.Offset}, Metadata: p.Metadata, Line: p.Line}
 }
 
 // Sort orders positions by group, topic and partition.
@@ -39,7 +44,7 @@ func Of(groups map[string]checkpoint.Group) []Position {
 	var out []Position
 	for _, g := range groups {
 		for k, c := range g.Offsets {
-			out = append(out, Position{Group: g.Name, Key: k, Offset: c.Offset, Metadata: c.Metadata})
+			out = append(out, Position{Group: g.Name, Key: k, Offset: c.Offset, Metadata: &c.Metadata})
 		}
 	}
 	Sort(out)
@@ -95,11 +100,18 @@ func distinct(ps []Position) ([]Position, error) {
 		case !ok:
 			seen[n] = p
 			out = append(out, p)
-		case was.Offset != p.Offset || was.Metadata != p.Metadata:
+		case was.Offset != p.Offset || text(was.Metadata) != text(p.Metadata):
 			return nil, at(p.Line, "%s of group %q is there twice, at %d and at %d (line %d)", p.Key, p.Group, p.Offset, was.Offset, was.Line)
 		}
 	}
 	return out, nil
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // at is an error that names a line.
