@@ -1,9 +1,11 @@
 package reset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -68,15 +70,18 @@ func Logs(ctx context.Context, c *kafka.Cluster, keys []checkpoint.Key, t time.T
 	if len(keys) == 0 {
 		return out
 	}
-	start, end := c.ListOffsets(ctx, parts, kafka.AtStart, false), c.ListOffsets(ctx, parts, kafka.AtEnd, false)
-	stable := c.ListOffsets(ctx, parts, kafka.AtEnd, true)
-	var byTime map[kafka.Part]kafka.Offset
+	var start, end, stable, byTime map[kafka.Part]kafka.Offset
+	var wg sync.WaitGroup
+	wg.Go(func() { start = c.ListOffsets(ctx, parts, kafka.AtStart, false) })
+	wg.Go(func() { end = c.ListOffsets(ctx, parts, kafka.AtEnd, false) })
+	wg.Go(func() { stable = c.ListOffsets(ctx, parts, kafka.AtEnd, true) })
 	if !t.IsZero() {
-		byTime = c.ListOffsets(ctx, parts, millis(t), false)
+		wg.Go(func() { byTime = c.ListOffsets(ctx, parts, millis(t), false) })
 	}
+	wg.Wait()
 	for i, p := range parts {
 		l := Log{Start: start[p].Offset, Stable: stable[p].Offset, End: end[p].Offset, AtTime: -1}
-		l.Err = errors.Join(start[p].Err, end[p].Err, stable[p].Err, byTime[p].Err)
+		l.Err = cmp.Or(start[p].Err, end[p].Err, stable[p].Err, byTime[p].Err)
 		if errors.Is(l.Err, kerr.UnknownTopicOrPartition) {
 			continue
 		}
