@@ -114,7 +114,7 @@ func (in Input) refusal(group string) string {
 	case !ok:
 		return "" // a new group
 	case !g.Supported():
-		return fmt.Sprintf("it is a %s on cluster %s, which keeps no committed offsets", typeName(g.Type), in.Cluster)
+		return fmt.Sprintf("it is a %s on cluster %s; only classic and consumer groups can be moved", typeName(g.Type), in.Cluster)
 	case g.State == "":
 		return "it is not known whether the group has members; that counts as active"
 	case !g.Idle():
