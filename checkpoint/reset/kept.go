@@ -70,11 +70,14 @@ type keptPosition struct {
 	Became    int64  `json:"now"`
 }
 
-// stateLog is where kept positions are: [statelog.Log] is one.
-type stateLog interface {
+// writer and follower are what this needs of the link's state log; [statelog.Log] is both.
+type writer interface {
+	Put(context.Context, ...statelog.Entry) error
+}
+
+type follower interface {
 	Follow(context.Context, func([]statelog.Entry)) error
 	Barrier(context.Context) error
-	Put(context.Context, ...statelog.Entry) error
 }
 
 // NewID returns a name for a change. Later ones sort behind earlier ones.
@@ -93,7 +96,7 @@ func KeptOf(moves []Move) []KeptPosition {
 
 // Keep stores what a change is about to overwrite, and forgets the oldest of what was kept before, which the caller has
 // read. It is durable when Keep returns without error.
-func Keep(ctx context.Context, log stateLog, k Kept, before []Kept) error {
+func Keep(ctx context.Context, log writer, k Kept, before []Kept) error {
 	entries, err := k.entries()
 	if err != nil {
 		return err
@@ -137,7 +140,7 @@ func keptKey(id string, part int) string { return statelog.Key(kindUndo, id, str
 func partitionOf(id string) int32 { return statelog.PartitionOf(kindUndo+"/"+id, 0) }
 
 // ReadKept returns what is kept, oldest first. Nobody may follow the log meanwhile.
-func ReadKept(ctx context.Context, log stateLog) ([]Kept, error) {
+func ReadKept(ctx context.Context, log follower) ([]Kept, error) {
 	following, stop := context.WithCancel(ctx)
 	r := keptReader{values: make(map[string]map[int]keptValue)}
 	ended := make(chan error, 1)

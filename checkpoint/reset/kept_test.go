@@ -42,15 +42,6 @@ func (l *memoryLog) Put(_ context.Context, es ...statelog.Entry) error {
 	return nil
 }
 
-func (l *memoryLog) Follow(ctx context.Context, fn func([]statelog.Entry)) error {
-	fn(l.entries)
-	<-ctx.Done()
-	return context.Cause(ctx)
-}
-
-// Barrier returns at once: the reader must not depend on the order in which both begin.
-func (l *memoryLog) Barrier(context.Context) error { return nil }
-
 func change(n int, positions int) Kept {
 	k := Kept{ID: fmt.Sprintf("change-%03d", n), At: t0.Add(time.Duration(n) * time.Minute), By: "ada@host", Reason: "drill", Does: "reset --to-earliest",
 		Cluster: "backup", Whole: true}
