@@ -129,7 +129,7 @@ func TestOffsets_WithKafkasTool(t *testing.T) {
 }
 
 // member keeps a client in a group until the test ends, and returns when the group is stable.
-func member(t *testing.T, c *kafkatest.Cluster, ctx context.Context, group string, opts ...kgo.Opt) {
+func member(ctx context.Context, t *testing.T, c *kafkatest.Cluster, group string, opts ...kgo.Opt) {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.Brokers()...), kgo.WithContext(ctx), kgo.DisableClientMetrics()}, opts...)...)
 	if err != nil {
@@ -165,10 +165,10 @@ func TestOffsets_ActiveGroupsAreRefused(t *testing.T) {
 	commitOffsets(t, dst, classic, topic, 5, 0)
 	commitOffsets(t, dst, consumer, topic, 6, 0)
 	commitOffsets(t, dst, idle, topic, 7, 0)
-	member(t, dst, t.Context(), classic, kgo.ConsumerGroup(classic), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
-	member(t, dst, context.WithValue(t.Context(), "opt_in_kafka_next_gen_balancer_beta", true), consumer, //nolint:revive,staticcheck // the library's own key
+	member(t.Context(), t, dst, classic, kgo.ConsumerGroup(classic), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
+	member(context.WithValue(t.Context(), "opt_in_kafka_next_gen_balancer_beta", true), t, dst, consumer, //nolint:revive,staticcheck // the library's own key
 		kgo.ConsumerGroup(consumer), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
-	member(t, dst, t.Context(), share, kgo.ShareGroup(share), kgo.ConsumeTopics(topic))
+	member(t.Context(), t, dst, share, kgo.ShareGroup(share), kgo.ConsumeTopics(topic))
 
 	reset := func(code int, args ...string) result {
 		t.Helper()

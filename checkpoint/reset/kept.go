@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"lockstep/checkpoint"
@@ -143,19 +144,17 @@ func partitionOf(id string) int32 { return statelog.PartitionOf(kindUndo+"/"+id,
 func ReadKept(ctx context.Context, log follower) ([]Kept, error) {
 	following, stop := context.WithCancel(ctx)
 	r := keptReader{values: make(map[string]map[int]keptValue)}
-	ended := make(chan error, 1)
-	go func() { ended <- log.Follow(following, r.take) }()
-	read := make(chan error, 1)
-	go func() { read <- log.Barrier(following) }()
+	ended, read := make(chan error, 1), make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { ended <- log.Follow(following, r.take) })
+	wg.Go(func() { read <- log.Barrier(following) })
 	var err error
 	select {
 	case err = <-read:
-		stop()
-		<-ended
 	case err = <-ended:
-		stop()
-		<-read
 	}
+	stop()
+	wg.Wait()
 	if err = errors.Join(err, r.err); err != nil {
 		return nil, err
 	}

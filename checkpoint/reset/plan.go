@@ -35,7 +35,7 @@ type Plan struct {
 // Input is what a plan follows from.
 type Input struct {
 	Cluster string                 // its name, for sentences
-	Groups  checkpoint.Picture     // of the targets' groups
+	Groups  checkpoint.Picture     // of the targets' groups, and perhaps others, which are left out
 	Logs    map[checkpoint.Key]Log // of the targets' partitions; what is not there does not exist
 	Targets []Target
 }
@@ -58,6 +58,11 @@ func Make(in Input) Plan {
 	slices.SortFunc(p.Moves, func(a, b Move) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), CompareKeys(a.Key, b.Key))
 	})
+	for _, name := range sortedKeys(in.Groups.Groups) {
+		if g := in.Groups.Groups[name]; wanted[name] == nil && !g.Supported() {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is a %s and is left out", name, typeName(g.Type)))
+		}
+	}
 	for _, name := range sortedKeys(wanted) {
 		p.Warnings = append(p.Warnings, partly(in.Groups.Groups[name], name, wanted[name])...)
 	}

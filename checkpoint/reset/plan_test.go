@@ -185,6 +185,18 @@ func TestMake_WarnsOfPartitionsThatStay(t *testing.T) {
 	}
 }
 
+// "All groups" does not silently mean all but some.
+func TestMake_SaysWhichGroupsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	share, streams := group("s"), group("t")
+	share.Type, streams.Type = checkpoint.TypeShare, checkpoint.TypeStreams
+	p := Make(Input{Groups: picture(share, streams, group("none"), group("g", 1)), Logs: map[checkpoint.Key]Log{key("orders", 0): {End: 10}},
+		Targets: []Target{{Group: "g", Key: key("orders", 0), Spec: Spec{Kind: ToEarliest}}}})
+	if d := cmp.Diff([]string{"s is a share group and is left out", "t is a streams group and is left out"}, p.Warnings); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestParseTopics(t *testing.T) {
 	t.Parallel()
 	got, err := ParseTopics([]string{"orders:2,0", "payments", "orders:1,2", "payments:3"})
