@@ -18,6 +18,7 @@ import (
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/internal/statelog"
+	"lockstep/internal/when"
 	"lockstep/offsetsync"
 	"lockstep/replicator"
 	"lockstep/replicator/batch"
@@ -107,7 +108,7 @@ func startOf(s string) (replicator.Start, error) {
 	case "latest":
 		return replicator.Start{Latest: true}, nil
 	}
-	at, err := time.Parse(time.RFC3339, s)
+	at, err := when.Parse(s, time.Now())
 	if err != nil {
 		return replicator.Start{}, fmt.Errorf("parse start: %w", err)
 	}
