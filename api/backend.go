@@ -11,6 +11,7 @@ import (
 type Backend interface {
 	StatusReader
 	LaneReader
+	GroupReader
 	GapReader
 	Translator
 	Carer
@@ -27,6 +28,14 @@ type StatusReader interface {
 type LaneReader interface {
 	Lanes(ctx context.Context, link string) ([]Lane, error)
 	Lane(ctx context.Context, link, topic string, partition int32) (LaneDetail, error)
+}
+
+// GroupReader tells the consumer groups of a link in order, those that are left out too; one of them with its positions;
+// or where one stood over time, oldest first. A link or group that does not exist is a NotFound error.
+type GroupReader interface {
+	Groups(ctx context.Context, link string) ([]Group, error)
+	Group(ctx context.Context, link, group string) (GroupDetail, error)
+	GroupHistory(ctx context.Context, link, group string) ([]GroupMoment, error)
 }
 
 // GapReader tells the gap ledger of a link, oldest first.

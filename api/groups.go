@@ -33,6 +33,27 @@ type Group struct {
 	Alarms     []Alarm  `json:"alarms,omitempty"`
 }
 
+// Aside reports whether a group is left out, or has no position in a topic of the link.
+func (g Group) Aside() bool { return g.State == GroupExcluded || g.State == GroupNoMirroredTopics }
+
+// The states of groups that are only shown when all are asked for.
+const (
+	GroupExcluded         = "excluded"
+	GroupNoMirroredTopics = "no_mirrored_topics"
+)
+
+// CountGroups counts the groups that are not aside, by state.
+func CountGroups(groups []Group) Counts {
+	c := Counts{ByState: map[string]int{}}
+	for _, g := range groups {
+		if !g.Aside() {
+			c.Total++
+			c.ByState[g.State]++
+		}
+	}
+	return c
+}
+
 // GroupAnswer is the answer of GET …/groups/{group}.
 type GroupAnswer struct {
 	Schema int         `json:"schema"`

@@ -61,6 +61,8 @@ type Link struct {
 	Term           uint64    `json:"term"`
 	Seal           string    `json:"seal"` // "direct", "transaction", "none" or "unknown"
 	Lanes          Counts    `json:"lanes"`
+	// Groups are the link's consumer groups, without those that are left out or have nothing to do with it.
+	Groups Counts `json:"groups"`
 	// SourceID and TargetID are the clusters' own ids, as the link's claim names them.
 	SourceID string `json:"source_id,omitempty"`
 	TargetID string `json:"target_id,omitempty"`

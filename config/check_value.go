@@ -167,6 +167,20 @@ func checkRename(text string) string {
 	return ""
 }
 
+// checkGroupRename demands exactly one {group}, as checkRename does for topics. Group names may hold any character.
+func checkGroupRename(text string) string {
+	rest := strings.Replace(text, groupVariable, "", 1)
+	switch {
+	case rest == text:
+		return quote(text) + " has no {group}"
+	case strings.Contains(rest, groupVariable):
+		return quote(text) + " has more than one {group}"
+	case strings.HasPrefix(text, ownGroups):
+		return quote(text) + " makes names that are kept for lockstep itself"
+	}
+	return ""
+}
+
 // checkStart refuses times before 1970: in Kafka's protocol negative times have meanings of their own.
 func checkStart(text string) string {
 	if text == "earliest" || text == "latest" {

@@ -80,6 +80,7 @@ type Link struct {
 	OnGap             string     `yaml:"on_gap" json:"on_gap"`                         // continue, pause
 	ReplicationFactor int        `yaml:"replication_factor" json:"replication_factor"` // 0 is the source's
 	Configs           Configs    `yaml:"configs" json:"configs"`
+	Groups            Groups     `yaml:"groups" json:"groups"`
 	Limits            LinkLimits `yaml:"limits" json:"limits"`
 
 	selector *selector // compiled patterns; nil on a Link that Load did not make
@@ -102,6 +103,18 @@ type Topics struct {
 type Configs struct {
 	Sync    bool     `yaml:"sync" json:"sync"`
 	Exclude []string `yaml:"exclude" json:"exclude"`
+}
+
+// Groups says which consumer groups are kept on the target, under which names and how. Patterns are RE2 and match whole
+// names.
+type Groups struct {
+	Include    []string `yaml:"include" json:"include"`
+	Exclude    []string `yaml:"exclude" json:"exclude"`
+	Rename     string   `yaml:"rename" json:"rename"` // template with one {group}; "" is "{group}"
+	Interval   Duration `yaml:"interval" json:"interval"`
+	Sync       bool     `yaml:"sync" json:"sync"`
+	MaxRewind  int      `yaml:"max_rewind" json:"max_rewind"` // records
+	RewindHold Duration `yaml:"rewind_hold" json:"rewind_hold"`
 }
 
 // LinkLimits bounds one link.

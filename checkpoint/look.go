@@ -1,0 +1,197 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"lockstep/internal/kafka"
+)
+
+const (
+	fetchGroups   = 500 // in one request
+	fetchInFlight = 16  // requests to one coordinator
+)
+
+// look collects what the coordinators of one cluster answer.
+type look struct {
+	c    *kafka.Cluster
+	want func(string) bool
+
+	mu     sync.Mutex // guards the fields below
+	groups map[string]Group
+	failed map[string]error
+	silent []error // of brokers that did not list their groups
+	listed int     // brokers that did
+}
+
+// broker asks one broker for its groups and their offsets.
+func (l *look) broker(ctx context.Context, broker int32, heard func()) {
+	groups, err := l.c.ListGroups(ctx, broker, l.want)
+	heard()
+	l.mu.Lock()
+	if err != nil {
+		l.silent = append(l.silent, err)
+	} else {
+		l.listed++
+	}
+	l.mu.Unlock()
+	var with []kafka.GroupListing
+	for _, g := range groups {
+		if group := groupOf(g); group.Supported() {
+			with = append(with, g)
+		} else {
+			l.found(group)
+		}
+	}
+	l.fetch(ctx, broker, with, heard)
+}
+
+// fetch reads the offsets of groups at their coordinator: the first request alone, since it tells whether the broker
+// answers for many groups at a time.
+func (l *look) fetch(ctx context.Context, broker int32, groups []kafka.GroupListing, heard func()) {
+	if len(groups) == 0 {
+		return
+	}
+	done := l.fetchSome(ctx, broker, groups[:min(len(groups), fetchGroups)], heard)
+	size := fetchGroups
+	if done == 1 {
+		size = 1
+	}
+	rest := groups[done:]
+	requests := (len(rest) + size - 1) / size
+	inParallel(requests, fetchInFlight, func(i int) {
+		l.fetchSome(ctx, broker, rest[i*size:min(len(rest), (i+1)*size)], heard)
+	})
+}
+
+// fetchSome asks for the offsets of some groups in one request and returns how many of them, from the first, are settled.
+func (l *look) fetchSome(ctx context.Context, broker int32, groups []kafka.GroupListing, heard func()) int {
+	names := make([]string, len(groups))
+	for i, g := range groups {
+		names[i] = g.Name
+	}
+	answers, err := l.c.FetchOffsets(ctx, broker, names)
+	heard()
+	if err != nil {
+		l.fail(err, names...)
+		return len(groups)
+	}
+	if len(answers) == 1 {
+		groups = groups[:1]
+	}
+	of := make(map[string]*kmsg.OffsetFetchResponseGroup, len(answers))
+	for i := range answers {
+		of[answers[i].Group] = &answers[i]
+	}
+	topics := map[string]string{}
+	for _, g := range groups {
+		l.answered(groupOf(g), of[g.Name], topics)
+	}
+	return len(groups)
+}
+
+// answered takes what a coordinator answered about one group. A group that was deleted meanwhile is gone, which is no
+// fault. Topic names are kept once.
+func (l *look) answered(g Group, a *kmsg.OffsetFetchResponseGroup, topics map[string]string) {
+	if a == nil {
+		l.fail(errors.New("the coordinator left it out of its answer"), g.Name)
+		return
+	}
+	switch err := kerr.ErrorForCode(a.ErrorCode); {
+	case err == nil:
+		readOffsets(&g, a.Topics, topics)
+		l.found(g)
+	case errors.Is(err, kerr.GroupIDNotFound):
+	default:
+		l.fail(fmt.Errorf("fetch offsets of group %s from cluster %s: %w", g.Name, l.c.Name(), err), g.Name)
+	}
+}
+
+// found notes a group. Of two coordinators that list it, because it moves, the one that could be read counts.
+func (l *look) found(g Group) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if was, ok := l.groups[g.Name]; ok && len(was.Offsets) > len(g.Offsets) {
+		return
+	}
+	l.groups[g.Name] = g
+	delete(l.failed, g.Name)
+}
+
+func (l *look) fail(err error, names ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range names {
+		if _, ok := l.groups[n]; !ok {
+			l.failed[n] = err
+		}
+	}
+}
+
+func (l *look) picture() Picture {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Picture{Groups: l.groups, Failed: l.failed, Partial: errors.Join(l.silent...)}
+}
+
+func groupOf(g kafka.GroupListing) Group {
+	return Group{Name: g.Name, Type: cmp.Or(GroupType(g.Type), TypeClassic), Protocol: g.Protocol, State: g.State}
+}
+
+// readOffsets fills in a group's positions. An offset of -1 is no position: some clients commit nothing that way.
+func readOffsets(g *Group, answer []kmsg.OffsetFetchResponseGroupTopic, topics map[string]string) {
+	n := 0
+	for i := range answer {
+		n += len(answer[i].Partitions)
+	}
+	g.Offsets = make(map[Key]Committed, n)
+	for i := range answer {
+		topic, ok := topics[answer[i].Topic]
+		if !ok {
+			topic = answer[i].Topic
+			topics[topic] = topic
+		}
+		for j := range answer[i].Partitions {
+			readOffset(g, topic, &answer[i].Partitions[j])
+		}
+	}
+}
+
+func readOffset(g *Group, topic string, p *kmsg.OffsetFetchResponseGroupTopicPartition) {
+	key := Key{topic, p.Partition}
+	if p.ErrorCode != 0 {
+		if g.Unstable == nil {
+			g.Unstable = map[Key]error{}
+		}
+		g.Unstable[key] = kerr.ErrorForCode(p.ErrorCode)
+		return
+	}
+	if p.Offset < 0 {
+		return
+	}
+	o := Committed{Offset: p.Offset, LeaderEpoch: p.LeaderEpoch}
+	if p.Metadata != nil {
+		o.Metadata = *p.Metadata
+	}
+	g.Offsets[key] = o
+}
+
+// inParallel calls do for 0 to n-1, at most limit calls at a time, and returns when all have returned.
+func inParallel(n, limit int, do func(i int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, limit)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lockstep/checkpoint"
+	"lockstep/config"
+	"lockstep/internal/model"
+	"lockstep/offsetsync"
+)
+
+// newGroups prepares what keeps the link's consumer groups. It has to come before the view runs.
+func (l *link) newGroups(cfg config.Link) error {
+	set, err := groupSettings(cfg.Groups)
+	if err != nil {
+		return err
+	}
+	l.setSelection(cfg)
+	l.bases = checkpoint.NewBases(l.view, l.state)
+	l.history = checkpoint.NewHistory(l.view, l.state)
+	l.groups = checkpoint.New(checkpoint.Options{
+		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases, History: l.history,
+		Barrier: l.view.Barrier, Hold: l.holdsGroups, Selects: l.selects, Logger: l.log,
+	})
+	return nil
+}
+
+func groupSettings(g config.Groups) (checkpoint.Settings, error) {
+	filter, err := g.Filter()
+	return checkpoint.Settings{Filter: filter, Interval: time.Duration(g.Interval), Sync: g.Sync, MaxRewind: int64(g.MaxRewind),
+		RewindHold: time.Duration(g.RewindHold)}, err
+}
+
+// retuneGroups takes over changed settings.
+func (l *link) retuneGroups(cfg config.Link) error {
+	set, err := groupSettings(cfg.Groups)
+	if err != nil {
+		return err
+	}
+	l.setSelection(cfg)
+	l.groups.Tune(set)
+	return nil
+}
+
+func (l *link) setSelection(cfg config.Link) { l.selection.Store(&cfg) }
+
+// selects tells the target's name of a topic that the link copies.
+func (l *link) selects(topic string) (dst string, ok bool) {
+	cfg := l.selection.Load()
+	ok, _ = cfg.Selects(topic)
+	return cfg.TargetTopic(topic), ok
+}
+
+// keepGroups keeps the groups in step from the first look at the topics on: before it, lanes are not known.
+func (l *link) keepGroups(ctx context.Context) error {
+	for !l.ready.Load() {
+		if !wait(ctx, 50*time.Millisecond) {
+			return nil
+		}
+	}
+	return l.groups.Run(ctx)
+}
+
+// holdsGroups says what keeps the link from its groups.
+func (l *link) holdsGroups() (h checkpoint.Hold) {
+	if r, _ := l.manager.Replaced(); r != nil {
+		h.Source = r.Detail
+	}
+	for _, p := range l.view.Pauses() {
+		if p.Topic == "" {
+			h.Writes = fmt.Sprintf("the link is paused by %s since %s", p.By, p.At.UTC().Format(time.RFC3339))
+		}
+	}
+	return h
+}
+
+// groupLanes tells the link's lanes for its groups: the maps as they are stored, and what the manager knows of both
+// logs. Only lanes that this process has opened count: before that nobody has looked whether their topics are still the
+// same.
+type groupLanes struct{ l *link }
+
+// Lanes implements checkpoint.Lanes.
+func (g groupLanes) Lanes() map[checkpoint.Key]checkpoint.Lane {
+	// The figures first: what is opened in between is in the map, and counts from the next look on.
+	status := g.l.manager.Status().Lanes
+	maps := g.l.view.Maps()
+	out := make(map[checkpoint.Key]checkpoint.Lane, len(status))
+	for i := range status {
+		s := &status[i]
+		if _, ok := g.l.selects(s.Topic); !ok {
+			continue
+		}
+		out[checkpoint.Key{Topic: s.Topic, Partition: s.Partition}] = groupLane(s, maps[s.Lane])
+	}
+	return out
+}
+
+func groupLane(s *model.LaneStatus, m offsetsync.Mapped) checkpoint.Lane {
+	lane := checkpoint.Lane{DstTopic: s.DstTopic, SrcStart: s.SrcStart, SrcEnd: s.SrcEnd, DstStart: -1, DstEnd: s.DstEnd, Readable: s.Readable}
+	if s.Opening == 0 || m.Map == nil {
+		if s.Reason != model.ReasonNone {
+			lane.Waits = fmt.Sprintf("its lane is %s: %s", s.State, s.Reason)
+		}
+		return lane
+	}
+	lane.Map, lane.Opening, lane.Held = m.Map, m.Opening, heldFor(s)
+	if m.Fault != nil && lane.Held == model.ReasonNone {
+		lane.Held = model.ReasonPlanLost
+	}
+	return lane
+}
+
+// heldFor picks the reasons for which the source's offsets do not mean what the map says.
+func heldFor(s *model.LaneStatus) model.Reason {
+	switch s.Reason {
+	case model.ReasonRecreated, model.ReasonSourceReplaced, model.ReasonSourceTruncated, model.ReasonDiverged, model.ReasonPlanLost, model.ReasonTargetLost:
+		return s.Reason
+	}
+	return model.ReasonNone
+}
