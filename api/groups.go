@@ -109,3 +109,10 @@ type GroupMoment struct {
 	At        time.Time       `json:"at"`
 	Positions []GroupPosition `json:"positions"`
 }
+
+// GroupUnsupportedType and GroupActiveOnTarget are states that a reader of lag has to know: the first keeps no offsets, the
+// second is at work on the target, so that what it has not read on the source says nothing.
+const (
+	GroupUnsupportedType = "unsupported_type"
+	GroupActiveOnTarget  = "active_on_target"
+)

@@ -196,23 +196,6 @@ type Gap struct {
 	TargetTo   int64 `json:"target_to,omitempty"`
 }
 
-// LagAnswer is the answer of GET …/lag.
-type LagAnswer struct {
-	Schema int   `json:"schema"`
-	Lag    []Lag `json:"lag"`
-}
-
-// Lag is how far one lane is behind: source offsets that can be read (up to the stable end, or to the end on a
-// read-uncommitted link) and are not copied, and for how long the oldest has waited. A figure that is not known is null.
-type Lag struct {
-	Link      string   `json:"link"`
-	Topic     string   `json:"topic"`
-	Partition int32    `json:"partition"`
-	State     string   `json:"state"`
-	Records   *int64   `json:"records"`
-	Seconds   *float64 `json:"seconds"`
-}
-
 // TranslateRequest is the body of POST …/translate. Topic is the name on the source in both directions; Offset is an
 // offset of the source, or with Reverse of the target.
 type TranslateRequest struct {

@@ -232,29 +232,3 @@ func sinceText(t time.Time) string {
 	}
 	return ", since " + t.Format("2006-01-02 15:04:05Z")
 }
-
-func (a *app) lagCommand() *cobra.Command {
-	var link string
-	c := &cobra.Command{
-		Use:   "lag",
-		Short: "Show how far each lane is behind, in records and seconds",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := api.LagAnswer{Schema: api.Schema, Lag: []api.Lag{}}
-			t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "STATE", "RECORDS", "SECONDS"}}
-			err := a.ask(cmd, link, func(svc *api.Client, name string) error {
-				lag, err := svc.Lag(cmd.Context(), name)
-				out.Lag = append(out.Lag, lag...)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			for _, l := range out.Lag {
-				t.add(l.Link, l.Topic, strconv.Itoa(int(l.Partition)), l.State, offset(l.Records), seconds(l.Seconds))
-			}
-			return a.print(out, t)
-		},
-	}
-	c.Flags().StringVar(&link, "link", "", "only this link")
-	return c
-}
