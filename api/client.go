@@ -110,7 +110,8 @@ type GroupFilter struct {
 	All    bool
 }
 
-func (f GroupFilter) apply(groups []Group) []Group {
+// Apply returns the groups that the filter chooses.
+func (f GroupFilter) Apply(groups []Group) []Group {
 	return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool {
 		if len(f.States) > 0 {
 			return !slices.Contains(f.States, g.State)

@@ -42,18 +42,6 @@ const (
 	GroupNoMirroredTopics = "no_mirrored_topics"
 )
 
-// CountGroups counts the groups that are not aside, by state.
-func CountGroups(groups []Group) Counts {
-	c := Counts{ByState: map[string]int{}}
-	for _, g := range groups {
-		if !g.Aside() {
-			c.Total++
-			c.ByState[g.State]++
-		}
-	}
-	return c
-}
-
 // GroupAnswer is the answer of GET …/groups/{group}.
 type GroupAnswer struct {
 	Schema int         `json:"schema"`

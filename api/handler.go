@@ -125,7 +125,7 @@ func (h *handler) groups(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	groups, err := h.backend.Groups(r.Context(), r.PathValue("link"))
-	h.answer(w, r, Groups{Schema: Schema, Groups: full(GroupFilter{States: q["state"], All: all}.apply(groups))}, err)
+	h.answer(w, r, Groups{Schema: Schema, Groups: full(GroupFilter{States: q["state"], All: all}.Apply(groups))}, err)
 }
 
 func (h *handler) group(w http.ResponseWriter, r *http.Request) {

@@ -98,7 +98,7 @@ func (b *Bases) put(ctx context.Context, changes map[string]map[Key]*Base) error
 	all, entries := b.All(), []statelog.Entry(nil)
 	after := make(map[string]map[Key]Base, len(changes))
 	for _, group := range slices.Sorted(maps.Keys(changes)) {
-		after[group] = changed(all[group], changes[group])
+		after[group] = withChanges(all[group], changes[group])
 		entries = append(entries, entriesOf(group, changes[group], after[group])...)
 	}
 	if len(entries) == 0 {
@@ -123,8 +123,8 @@ func (b *Bases) setLocked(group string, of map[Key]Base) {
 	b.of[group] = of
 }
 
-// changed returns a group's bases with changes made.
-func changed(of map[Key]Base, changes map[Key]*Base) map[Key]Base {
+// withChanges returns a group's bases with changes made.
+func withChanges(of map[Key]Base, changes map[Key]*Base) map[Key]Base {
 	out := make(map[Key]Base, len(of)+len(changes))
 	maps.Copy(out, of)
 	for k, c := range changes {

@@ -17,8 +17,8 @@ type memory struct {
 	source          map[string]Group
 	target          map[string]Group // listed: without positions
 	lanes           map[Key]Lane
-	moved           map[Key]int64 // end of each lane's map on the source
-	starts          map[Key]start // of the target's logs
+	moved           map[Key]int64    // end of each lane's map on the source
+	starts          map[Key]logStart // of the target's logs
 	settings        Settings
 	writes          string // why nothing was written
 	round           uint64
@@ -40,7 +40,7 @@ type known struct {
 }
 
 func newMemory() memory {
-	return memory{groups: make(map[string]*known), starts: make(map[Key]start)}
+	return memory{groups: make(map[string]*known), starts: make(map[Key]logStart)}
 }
 
 // put remembers what was decided for a group.

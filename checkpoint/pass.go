@@ -147,8 +147,8 @@ func (a *attempt) refreshEnds(ctx context.Context) {
 	}
 }
 
-// start is a target log's start, and when it was asked for.
-type start struct {
+// logStart is a target log's start, and when it was asked for.
+type logStart struct {
 	offset int64
 	at     time.Time
 }
@@ -183,7 +183,7 @@ func (a *attempt) refreshStarts(ctx context.Context, of Picture) {
 	}
 	for dst, offset := range a.s.opt.Sides.Starts(ctx, slices.Collect(maps.Keys(parts))) {
 		k := parts[dst]
-		a.m.starts[k] = start{offset, a.began}
+		a.m.starts[k] = logStart{offset, a.began}
 		lane := a.lanes[k]
 		lane.DstStart = offset
 		a.lanes[k] = lane
@@ -442,9 +442,14 @@ func joined(rows, done []Row) []Row {
 	}
 	out := slices.Clone(rows)
 	for i := range out {
-		if r, ok := by[id{out[i].Group, out[i].Key}]; ok {
-			out[i] = r
+		r, ok := by[id{out[i].Group, out[i].Key}]
+		if !ok {
+			continue
 		}
+		if planned := out[i]; r.State == StateSynced && planned.State != StatePending {
+			r.State, r.Detail = planned.State, planned.Detail // only written again so that the target does not forget it
+		}
+		out[i] = r
 	}
 	return out
 }

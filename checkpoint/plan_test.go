@@ -97,4 +97,3 @@ func TestPlan_WritesTheTranslation(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 }
-

@@ -128,9 +128,9 @@ func (s *Syncer) current() Settings {
 // Last returns the newest pass; its time is zero before the first.
 func (s *Syncer) Last() Pass { return *s.last.Load() }
 
-// Run repeats passes until ctx ends, and returns nil then. A pass that fails is shown and logged, and repeated like any
-// other: nothing that a cluster does ends it.
-func (s *Syncer) Run(ctx context.Context) error {
+// Run repeats passes until ctx ends. A pass that fails is shown and logged, and repeated like any other: nothing that a
+// cluster does ends it.
+func (s *Syncer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		next := time.NewTimer(s.current().Interval)
 		_ = s.Once(ctx) // shown by Last
@@ -141,7 +141,6 @@ func (s *Syncer) Run(ctx context.Context) error {
 		}
 		next.Stop()
 	}
-	return nil
 }
 
 // Once makes one pass. The error is the pass's own.

@@ -63,10 +63,12 @@ func (r *running) show() api.Link {
 	a := api.Link{Name: r.cfg.Name, Source: r.cfg.Source, Target: r.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
 		Owner: s.Owner, Term: s.Term, Seal: cmp.Or(string(s.Seal), "unknown"), Reason: string(s.Reason), Detail: s.Detail, Remedy: s.Remedy, Since: s.Since}
 	a.State, a.Lanes, a.RPO = api.Summarize(apiLanes(s.Lanes))
+	a.Groups = api.Counts{ByState: map[string]int{}}
 	if r.link != nil {
 		claim, _ := r.link.view.Claim()
 		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
 		a.Problems = problems(r.link.syncer.Topics(), time.Now())
+		a.Groups = r.link.groupView().counts()
 	}
 	switch {
 	case s.Reason != model.ReasonNone:
@@ -251,7 +253,7 @@ func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]
 	if r.over() {
 		return nil, stoppedError(r)
 	}
-	steps, err := r.link.manager.Order(ctx, o)
+	steps, err := r.link.order(ctx, o)
 	if err != nil && ctx.Err() != nil {
 		return nil, err // the time was over, or nobody waits for the answer
 	}
@@ -259,6 +261,14 @@ func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]
 		return nil, api.Refused("nothing was done; lockstep status shows links and lanes", "%v", err)
 	}
 	return steps, nil
+}
+
+// order has an order carried out by whoever cares for its subjects.
+func (l *link) order(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
+	if len(o.Groups) > 0 {
+		return l.acceptGroups(ctx, o)
+	}
+	return l.manager.Order(ctx, o)
 }
 
 func (b *nodeBackend) Ready(context.Context) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,9 +20,8 @@ func (l *link) newGroups(cfg config.Link) error {
 	}
 	l.setSelection(cfg)
 	l.bases = checkpoint.NewBases(l.view, l.state)
-	l.history = checkpoint.NewHistory(l.view, l.state)
 	l.groups = checkpoint.New(checkpoint.Options{
-		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases, History: l.history,
+		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases,
 		Barrier: l.view.Barrier, Hold: l.holdsGroups, Selects: l.selects, Logger: l.log,
 	})
 	return nil
@@ -54,13 +54,68 @@ func (l *link) selects(topic string) (dst string, ok bool) {
 }
 
 // keepGroups keeps the groups in step from the first look at the topics on: before it, lanes are not known.
-func (l *link) keepGroups(ctx context.Context) error {
+func (l *link) keepGroups(ctx context.Context) {
 	for !l.ready.Load() {
 		if !wait(ctx, 50*time.Millisecond) {
-			return nil
+			return
 		}
 	}
-	return l.groups.Run(ctx)
+	l.groups.Run(ctx)
+}
+
+// acceptGroups puts groups where they stand on the source, for an operator.
+func (l *link) acceptGroups(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
+	select {
+	case <-l.manager.Owned():
+	default:
+		return nil, errors.New("the link is not ours, or not yet")
+	}
+	if !l.ready.Load() {
+		return nil, errors.New("the link is not open yet")
+	}
+	steps, err := l.groups.Accept(ctx, o.Groups, o.DryRun)
+	if !o.DryRun && err == nil {
+		l.log.Info("groups accepted", "groups", o.Groups, "by", o.By, "reason", o.Reason, "positions", len(steps))
+	}
+	return steps, err
+}
+
+// syncGroupsOnce puts the groups right after everything was copied. Nothing that is left to do by itself stays undone.
+func (l *link) syncGroupsOnce(ctx context.Context) error {
+	l.manager.Flush(ctx) // what was copied is translated up to its end
+	for range onceAttempts {
+		if err := l.groups.Once(ctx); err != nil && ctx.Err() != nil {
+			return err
+		}
+		if l.groups.Last().Err == nil && len(l.undone()) == 0 {
+			return nil
+		}
+		if !wait(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+	if err := l.groups.Last().Err; err != nil {
+		return fmt.Errorf("groups: %w", err)
+	}
+	undone := l.undone()
+	for _, s := range undone[:min(len(undone), 10)] {
+		l.log.Error("group not in step", "group", s.Group, "state", s.State, "detail", s.Detail, "remedy", checkpoint.Remedy(s.State, l.cfg.Name, s.Group))
+	}
+	return fmt.Errorf("%s could not be put where they stand on the source: lockstep's log names them", plural(len(undone), "group"))
+}
+
+// onceAttempts is how often run --once looks at the groups until nothing is pending.
+const onceAttempts = 5
+
+// undone are groups whose positions could not be written, for a reason that lies with neither groups nor operators.
+func (l *link) undone() (out []checkpoint.Summary) {
+	for _, s := range l.groups.Last().Summaries(nil) {
+		switch s.State {
+		case checkpoint.StatePending, checkpoint.StateUnstable, checkpoint.StateTargetUnreadable, checkpoint.StateSourceUnreadable, checkpoint.StateNotAuthorized:
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // holdsGroups says what keeps the link from its groups.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/api"
+	"lockstep/checkpoint"
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -80,6 +81,7 @@ type offlineLink struct {
 	dst   *kafka.Cluster
 	state *statelog.Log
 	view  *offsetsync.View
+	bases *checkpoint.Bases
 }
 
 var _ api.Backend = (*offline)(nil)
@@ -131,6 +133,7 @@ func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink
 		return nil, fmt.Errorf("cluster %s has no topic %s: link %s never copied to it", cfg.Target, l.state.Topic(), cfg.Name)
 	}
 	l.view = offsetsync.NewView(l.state)
+	l.bases = checkpoint.NewBases(l.view, l.state)
 	failed := make(chan error, 1)
 	o.wg.Go(func() { failed <- l.view.Run(o.ctx) })
 	read := make(chan error, 1)
@@ -150,7 +153,7 @@ func (o *offline) Links(context.Context) ([]api.Link, error) {
 	var out []api.Link
 	for _, l := range o.cfg.Links {
 		out = append(out, api.Link{Name: l.Name, Source: l.Source, Target: l.Target, State: api.LinkStateStopped, Seal: "unknown",
-			SafeToFailOver: api.SafetyUnknown(), Lanes: api.Counts{ByState: map[string]int{}}})
+			SafeToFailOver: api.SafetyUnknown(), Lanes: api.Counts{ByState: map[string]int{}}, Groups: api.Counts{ByState: map[string]int{}}})
 	}
 	return out, nil
 }

@@ -136,10 +136,10 @@ func (a *app) configTroubles(c *api.ConfigStatus) {
 const lanesWidth = 24
 
 func (a *app) statusTable(links []api.Link) *table {
-	t := &table{head: []string{"LINK", "FROM", "TO", "STATE", "BEHIND", "SECONDS", "LANES", "TERM", "SEAL"}}
+	t := &table{head: []string{"LINK", "FROM", "TO", "STATE", "BEHIND", "SECONDS", "LANES", "GROUPS", "TERM", "SEAL"}}
 	for _, l := range links {
 		t.addLines([]string{l.Name}, []string{l.Source}, []string{l.Target}, []string{l.State}, []string{offset(l.RPO.Records)},
-			[]string{seconds(l.RPO.Seconds)}, a.lanesLines(l.Lanes), []string{strconv.FormatUint(l.Term, 10)}, []string{l.Seal})
+			[]string{seconds(l.RPO.Seconds)}, a.lanesLines(l.Lanes), []string{groupsText(l.Groups)}, []string{strconv.FormatUint(l.Term, 10)}, []string{l.Seal})
 	}
 	return t
 }
@@ -151,6 +151,17 @@ func (a *app) lanesLines(c api.Counts) []string {
 		return lanesParts(c)
 	}
 	return []string{text}
+}
+
+// groupsText says how many groups are in step, of all.
+func groupsText(c api.Counts) string {
+	if c.Total == 0 {
+		return "none"
+	}
+	if n := c.ByState["synced"]; n < c.Total {
+		return fmt.Sprintf("%d of %d", n, c.Total)
+	}
+	return strconv.Itoa(c.Total)
 }
 
 func lanesText(c api.Counts) string { return cmp.Or(strings.Join(lanesParts(c), ", "), "none") }
@@ -176,6 +187,11 @@ func (a *app) troubles(ctx context.Context, b api.Backend, links []api.Link) err
 			return err
 		}
 		a.laneTroubles(link, lanes)
+		groups, err := b.Groups(ctx, link.Name)
+		if err != nil {
+			return err
+		}
+		a.groupTroubles(link, groups)
 	}
 	return nil
 }
