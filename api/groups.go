@@ -84,6 +84,12 @@ type Alarm struct {
 	Since    time.Time `json:"since"`
 }
 
+// AlarmCounts says how many alarms are raised.
+type AlarmCounts struct {
+	Warning  int `json:"warning"`
+	Critical int `json:"critical"`
+}
+
 // GroupHistory is the answer of GET …/groups/{group}/history.
 type GroupHistory struct {
 	Schema  int           `json:"schema"`

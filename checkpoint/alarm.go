@@ -109,7 +109,11 @@ func (a *Alarms) Passed(p Pass) {
 func (a *Alarms) look(rows []Row, p Pass) {
 	name := rows[0].Group
 	w := a.groups[name]
-	switch standOf(rows) {
+	stand := standOf(rows)
+	if _, stale := p.Stale[name]; stale {
+		stand = min(stand, standsUnknown)
+	}
+	switch stand {
 	case standsNowhere:
 		return
 	case standsUnknown:

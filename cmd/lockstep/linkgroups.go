@@ -20,9 +20,10 @@ func (l *link) newGroups(cfg config.Link) error {
 	}
 	l.setSelection(cfg)
 	l.bases = checkpoint.NewBases(l.view, l.state)
+	l.alarms = checkpoint.NewAlarms()
 	l.groups = checkpoint.New(checkpoint.Options{
 		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases,
-		Barrier: l.view.Barrier, Hold: l.holdsGroups, Selects: l.selects, Logger: l.log,
+		Barrier: l.view.Barrier, Hold: l.holdsGroups, Selects: l.selects, Listeners: []checkpoint.Listener{l.alarms}, Logger: l.log,
 	})
 	return nil
 }

@@ -192,6 +192,7 @@ func (a *app) troubles(ctx context.Context, b api.Backend, links []api.Link) err
 			return err
 		}
 		a.groupTroubles(link, groups)
+		a.groupAlarms(link, groups)
 	}
 	return nil
 }
@@ -233,6 +234,31 @@ func (a *app) laneTroubles(link api.Link, lanes []api.Lane) {
 		if n := len(same) - len(shown); n > 0 {
 			fmt.Fprintf(a.stdout, "\n%s: %s more lanes: %s\n  lockstep lanes list --link %s --state %s\n", link.Name, grouped(int64(n)), reason, link.Name, reason)
 		}
+	}
+}
+
+// groupAlarms prints the worst alarms of groups: critical ones first, then those that last longest.
+func (a *app) groupAlarms(link api.Link, groups []api.Group) {
+	type raised struct {
+		group string
+		api.Alarm
+	}
+	var all []raised
+	for _, g := range groups {
+		for _, al := range g.Alarms {
+			all = append(all, raised{g.Group, al})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y raised) int { return cmp.Or(cmp.Compare(x.Severity, y.Severity), x.Since.Compare(y.Since)) })
+	shown := all
+	if len(all) > shownPerReason+1 {
+		shown = all[:shownPerReason]
+	}
+	for _, al := range shown {
+		fmt.Fprintf(a.stdout, "\n%s: group %s: %s %s%s\n  %s\n", link.Name, al.group, al.Kind, al.Severity, sinceText(al.Since), al.Detail)
+	}
+	if n := len(all) - len(shown); n > 0 {
+		fmt.Fprintf(a.stdout, "\n%s: %s more alarms of groups\n  lockstep lag --groups --link %s\n", link.Name, grouped(int64(n)), link.Name)
 	}
 }
 
