@@ -90,7 +90,7 @@ func changed(now Picture, r Row) (State, string) {
 	switch {
 	case !exists && r.Target < 0:
 		return "", ""
-	case exists && (!g.Supported() || g.Protocol != "" && g.Protocol != "consumer"):
+	case exists && (!g.Supported() || !g.plain()):
 		return StateTypeConflict, fmt.Sprintf("on the target %s is a group of type %s and protocol %q", g.Name, g.Type, g.Protocol)
 	case exists && !g.Idle():
 		return StateActiveOnTarget, fmt.Sprintf("the group is in state %s on the target", cmp.Or(g.State, "unknown"))

@@ -34,14 +34,8 @@ type look struct {
 func (l *look) broker(ctx context.Context, broker int32, heard func()) {
 	groups, err := l.c.ListGroups(ctx, broker, l.want)
 	heard()
-	l.mu.Lock()
-	if err != nil {
-		l.silent = append(l.silent, err)
-	} else {
-		l.listed++
-	}
-	l.mu.Unlock()
-	var with []kafka.GroupListing
+	l.took(len(groups), err)
+	with := make([]kafka.GroupListing, 0, len(groups))
 	for _, g := range groups {
 		if group := groupOf(g); group.Supported() {
 			with = append(with, g)
@@ -50,6 +44,20 @@ func (l *look) broker(ctx context.Context, broker int32, heard func()) {
 		}
 	}
 	l.fetch(ctx, broker, with, heard)
+}
+
+// took notes that a broker listed n groups, or why it did not.
+func (l *look) took(n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.silent = append(l.silent, err)
+		return
+	}
+	l.listed++
+	if len(l.groups) == 0 {
+		l.groups = make(map[string]Group, n)
+	}
 }
 
 // fetch reads the offsets of groups at their coordinator: the first request alone, since it tells whether the broker
@@ -96,8 +104,7 @@ func (l *look) fetchSome(ctx context.Context, broker int32, groups []kafka.Group
 	return len(groups)
 }
 
-// answered takes what a coordinator answered about one group. A group that was deleted meanwhile is gone, which is no
-// fault. Topic names are kept once.
+// answered takes what a coordinator answered about one group. Topic names are kept once.
 func (l *look) answered(g Group, a *kmsg.OffsetFetchResponseGroup, topics map[string]string) {
 	if a == nil {
 		l.fail(errors.New("the coordinator left it out of its answer"), g.Name)
@@ -106,12 +113,23 @@ func (l *look) answered(g Group, a *kmsg.OffsetFetchResponseGroup, topics map[st
 	switch err := kerr.ErrorForCode(a.ErrorCode); {
 	case err == nil:
 		readOffsets(&g, a.Topics, topics)
-		l.found(g)
+		if !g.trace() {
+			l.found(g)
+		}
 	case errors.Is(err, kerr.GroupIDNotFound):
 	default:
 		l.fail(fmt.Errorf("fetch offsets of group %s from cluster %s: %w", g.Name, l.c.Name(), err), g.Name)
 	}
 }
+
+// trace reports whether a listed group is as good as gone: it has neither members nor positions. Brokers answer so for a
+// group that was deleted since it was listed.
+func (g Group) trace() bool {
+	return g.Idle() && g.plain() && len(g.Offsets)+len(g.Unstable) == 0
+}
+
+// plain reports whether consumers made the group, or somebody who only commits.
+func (g Group) plain() bool { return g.Protocol == "" || g.Protocol == "consumer" }
 
 // found notes a group. Of two coordinators that list it, because it moves, the one that could be read counts.
 func (l *look) found(g Group) {

@@ -185,7 +185,7 @@ func (q *place) write(why string) {
 	r.Base = q.next()
 	r.Backwards = r.Translated < r.Target || r.Target < 0 && r.Translated < q.base.Next
 	if why != "" {
-		r.Detail = join(why, r.Detail)
+		r.Detail = alsoSaying(why, r.Detail)
 	}
 }
 
@@ -210,7 +210,7 @@ func (q *place) again() int64 {
 // records counts target records from one offset up to another; negative when to lies before from.
 func records(_ *offsetsync.Map, from, to int64) int64 { return to - from }
 
-func join(a, b string) string {
+func alsoSaying(a, b string) string {
 	if b == "" {
 		return a
 	}

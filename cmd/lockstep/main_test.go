@@ -145,6 +145,32 @@ func (cannedBackend) Lane(context.Context, string, string, int32) (api.LaneDetai
 	return api.LaneDetail{}, api.NotFound("lockstep lanes list shows the lanes", "no such lane")
 }
 
+func (cannedBackend) Groups(context.Context, string) ([]api.Group, error) {
+	return []api.Group{
+		{Link: "dr", Group: "billing", TargetGroup: "billing", Type: "classic", State: "synced", Partitions: api.Counts{Total: 12}, LagRecords: ptr(int64(1_234_567)),
+			LagSeconds: ptr(3725.0), LagAtLeast: true, RecordsAgain: ptr(int64(0)), AgeSeconds: ptr(1.3)},
+		{Link: "dr", Group: "a-service-with-a-long-name.and-a-suffix", TargetGroup: "x", Type: "consumer", State: "moved_on_target",
+			Detail: "lockstep wrote 5, somebody else 9", Remedy: "lockstep groups accept x --link dr puts it where it stands on the source", Partitions: api.Counts{Total: 1}},
+		{Link: "dr", Group: "console-consumer-1", State: "excluded"},
+	}, nil
+}
+
+func (b cannedBackend) Group(ctx context.Context, link, group string) (api.GroupDetail, error) {
+	groups, _ := b.Groups(ctx, link)
+	for _, g := range groups {
+		if g.Group == group {
+			return api.GroupDetail{Group: g, Positions: []api.GroupPosition{{Topic: "orders", TargetTopic: "orders", SourceOffset: ptr(int64(12345)),
+				TranslatedOffset: ptr(int64(12339)), TargetOffset: ptr(int64(12339)), Translation: "exact", State: g.State, Detail: g.Detail, Remedy: g.Remedy}}}, nil
+		}
+	}
+	return api.GroupDetail{}, api.NotFound("", "no group %q", group)
+}
+
+func (b cannedBackend) GroupHistory(ctx context.Context, link, group string) ([]api.GroupMoment, error) {
+	g, err := b.Group(ctx, link, group)
+	return []api.GroupMoment{{Link: link, Group: group, At: time.Unix(1_700_000_000, 0).UTC(), Positions: g.Positions}}, err
+}
+
 func (cannedBackend) Gaps(context.Context, string) ([]api.Gap, error) {
 	return []api.Gap{{Link: "dr", Topic: "orders", From: 500, To: 800, Offsets: 300, Reason: "retention", At: time.Unix(1_700_000_000, 0).UTC()}}, nil
 }
