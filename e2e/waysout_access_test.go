@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -53,10 +55,11 @@ func deniedAndGranted(t *testing.T, src, dst, guarded *kafkatest.Cluster, op kad
 	}
 	grant(t, guarded, deny())
 	kafkatest.Produce(t, src, held, 0, sequel()(50))
-	l := s.awaitLane(held, 0, wayOutPatience, func(l laneDetail) bool { return l.State == "retrying" && l.Reason == "not_authorized" })
-	if l.Detail == "" || l.Remedy == "" {
+	l := s.awaitLane(held, 0, deniedPatience, func(l laneDetail) bool { return l.State == "retrying" && l.Reason == "not_authorized" })
+	if !hasAll(l.Detail, []string{operationName(op), held, clusterOf(guarded, src)}) || l.Remedy == "" {
 		t.Errorf("the lane says neither what is missing nor what to do: %+v", l.Lane)
 	}
+	s.lagIsSeen(src, held)
 	if n := s.metric("lockstep_lane_state", `reason="not_authorized"`, `state="retrying"`); n != 1 {
 		t.Errorf("lockstep_lane_state counts %v lanes as not_authorized", n)
 	}
@@ -70,6 +73,42 @@ func deniedAndGranted(t *testing.T, src, dst, guarded *kafkatest.Cluster, op kad
 	s.translates(src, dst, held, 0, 0)
 	s.wantGaps()
 	s.stop()
+}
+
+// deniedPatience is how long it may take until a permission that was taken away is seen.
+const deniedPatience = 30 * time.Second
+
+func operationName(op kadm.ACLOperation) string { return strings.ToUpper(op.String()) }
+
+// clusterOf is the name that the configuration gives a cluster.
+func clusterOf(c, src *kafkatest.Cluster) string {
+	if c == src {
+		return "primary"
+	}
+	return "backup"
+}
+
+// lagIsSeen checks that the lag of a topic that cannot be copied grows, or is not known: everywhere, and never 0. A check of
+// the lag is never OK.
+func (s *service) lagIsSeen(src *kafkatest.Cluster, topic string) {
+	s.t.Helper()
+	grown, seen := int64(0), false
+	kafkatest.Eventually(s.t, deniedPatience, func() (bool, string) {
+		kafkatest.Produce(s.t, src, topic, 0, sequel()(10))
+		grown += 10
+		l, m := s.lane(topic, 0), s.metric("lockstep_lane_lag_records", `topic="`+topic+`"`)
+		none := m == 0 || l.LagRecords != nil && *l.LagRecords == 0
+		if seen = seen || !none; !seen { // the source is asked every five seconds
+			return false, fmt.Sprintf("no lag, although %d records cannot be copied: metric %v, lane %+v", grown, m, l.Lane)
+		}
+		if none {
+			s.t.Fatalf("the lag is shown as 0: metric %v, lane %+v", m, l.Lane)
+		}
+		if r := s.command("lag", "--warn", "0", "--crit", "1h", "--link", s.link()); r.code != 1 && r.code != 3 {
+			s.t.Fatalf("a check of the lag is not bad: %v", r)
+		}
+		return l.LagRecords == nil || *l.LagRecords > 100, fmt.Sprintf("%d records were added, lane %+v", grown, l.Lane)
+	})
 }
 
 // throttled has the target's broker slow the link's user down.
