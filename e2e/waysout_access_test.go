@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"lockstep/api"
 	"lockstep/internal/kafkatest"
 )
 
@@ -21,6 +22,7 @@ func TestWayOut_AccessAndQuota(t *testing.T) {
 		Security: kafkatest.Security{SASL: "PLAIN", Users: map[string]string{"lockstep": "lockstep"}}})
 	grant(t, guarded, aclOf().Topics("*").Allow("User:lockstep").AllowHosts("*").Operations(kadm.OpAll))
 	grant(t, guarded, aclOf().Clusters().Allow("User:lockstep").AllowHosts("*").Operations(kadm.OpAll))
+	grant(t, guarded, aclOf().Groups("*").Allow("User:lockstep").AllowHosts("*").Operations(kadm.OpAll))
 	t.Run("target", func(t *testing.T) {
 		t.Parallel()
 		deniedAndGranted(t, primary, guarded, guarded, kadm.OpWrite)
@@ -28,6 +30,10 @@ func TestWayOut_AccessAndQuota(t *testing.T) {
 	t.Run("source", func(t *testing.T) {
 		t.Parallel()
 		deniedAndGranted(t, guarded, backup, guarded, kadm.OpRead)
+	})
+	t.Run("all of the source topic", func(t *testing.T) {
+		t.Parallel()
+		hiddenAndShown(t, guarded, backup)
 	})
 	t.Run("quota", func(t *testing.T) {
 		throttled(t, primary, guarded)
@@ -71,6 +77,41 @@ func deniedAndGranted(t *testing.T, src, dst, guarded *kafkatest.Cluster, op kad
 	s.equal(src, dst, held, healthy)
 	s.awaitLane(held, 0, wayOutPatience, func(l laneDetail) bool { return l.State == "copying" && l.Reason == "" })
 	s.translates(src, dst, held, 0, 0)
+	s.wantGaps()
+	s.stop()
+}
+
+// hiddenAndShown takes every right to one of two topics away, so that the source does not even list it, and gives it back:
+// that is not a deleted topic, and no lag of 0.
+func hiddenAndShown(t *testing.T, src, dst *kafkatest.Cluster) {
+	held, healthy := kafkatest.Topic(t, src), kafkatest.Topic(t, src)
+	group := groupName("held")
+	for _, topic := range []string{held, healthy} {
+		kafkatest.Produce(t, src, topic, 0, sequel()(100))
+	}
+	commitAt(t, src, group, held, 0, 100)
+	c := linkBetween(src, dst, []string{held, healthy})
+	c.primaryMore = sasl("lockstep")
+	s := newService(t, c).start()
+	s.equal(src, dst, held, healthy)
+	awaitCommitted(t, dst, group, held, 0, 100, wayOutPatience)
+	deny := func() *kadm.ACLBuilder {
+		return aclOf().Topics(held).Deny("User:lockstep").DenyHosts("*").Operations(kadm.OpAll)
+	}
+	grant(t, src, deny())
+	kafkatest.Produce(t, src, held, 0, sequel()(50))
+	s.awaitLane(held, 0, deniedPatience, func(l laneDetail) bool { return l.Reason == "not_authorized" })
+	s.awaitLane(held, 0, deniedPatience, func(l laneDetail) bool { return l.LagRecords == nil || *l.LagRecords > 0 })
+	s.lagIsSeen(src, held)
+	s.awaitGroup(group, deniedPatience, func(g api.GroupDetail) bool { return g.LagRecords == nil || *g.LagRecords > 0 })
+	s.command("lag", "--groups", "--crit", "0", "--link", s.link()).says(t, "LAG ")
+	s.goesOn(src, dst, healthy)
+	if _, err := src.Kadm().DeleteACLs(t.Context(), deny()); err != nil {
+		t.Fatal(err)
+	}
+	s.equal(src, dst, held, healthy)
+	s.awaitLane(held, 0, wayOutPatience, func(l laneDetail) bool { return l.State == "copying" && l.Reason == "" })
+	s.awaitGroup(group, wayOutPatience, func(g api.GroupDetail) bool { return g.LagRecords != nil && g.State == "synced" })
 	s.wantGaps()
 	s.stop()
 }
