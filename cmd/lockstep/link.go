@@ -39,6 +39,7 @@ type link struct {
 	mirror   *mm2.Writer // nil: nothing is written for readers of MirrorMaker 2
 	bases    *checkpoint.Bases
 	history  *checkpoint.History
+	alarms   *checkpoint.Alarms
 	young    bool                   // the link existed before this process: topics that appear now are younger than it
 	ready    atomic.Bool            // the first pass over the topics is done
 	waits    atomic.Pointer[string] // why it is not, as far as that is known

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 
-	"lockstep/checkpoint"
 	"lockstep/checkpoint/mm2"
 	"lockstep/config"
 )
@@ -32,12 +31,4 @@ func (l *link) keepMirror(ctx context.Context) {
 	if err := l.mirror.Run(ctx); err != nil {
 		l.log.Error("nothing is written for readers of MirrorMaker 2", "error", err)
 	}
-}
-
-// listeners are those who hear of every pass over the groups.
-func (l *link) listeners() (out []checkpoint.Listener) {
-	if l.mirror != nil {
-		out = append(out, l.mirror)
-	}
-	return out
 }
