@@ -535,7 +535,7 @@ func (a *attempt) failed(err error) Pass {
 	p := *a.s.last.Load()
 	p.Err, p.Took = err, a.s.now().Sub(a.began)
 	if len(p.Rows) > 0 {
-		p.Rows = troubled(p.Rows, stateOf(err), err)
+		p.Rows, p.Stale = troubled(p.Rows, stateOf(err), err), allStale(p)
 	}
 	return p
 }
@@ -546,6 +546,20 @@ func troubled(rows []Row, state State, err error) []Row {
 	for i := range out {
 		if out[i].State != StateExcluded && out[i].State != StateNoMirroredTopics {
 			out[i].State, out[i].Detail, out[i].Write = state, err.Error(), false
+		}
+	}
+	return out
+}
+
+// allStale tells when the positions of a pass's groups were read: none of them by the newest one.
+func allStale(p Pass) map[string]time.Time {
+	out := maps.Clone(p.Stale)
+	if out == nil {
+		out = make(map[string]time.Time)
+	}
+	for i := range p.Rows {
+		if _, there := out[p.Rows[i].Group]; !there {
+			out[p.Rows[i].Group] = p.At
 		}
 	}
 	return out

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"lockstep/internal/when"
 )
 
 // maxName keeps "lockstep.<link>.state" and the transactional id well below Kafka's limits.
@@ -202,9 +204,9 @@ func checkStart(text string) string {
 	if text == "earliest" || text == "latest" {
 		return ""
 	}
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := when.Parse(text, time.Now())
 	if err != nil {
-		return quote(text) + " is neither earliest nor latest nor a time as in RFC 3339"
+		return err.Error()
 	}
 	if t.UnixMilli() < 0 {
 		return quote(text) + " is before 1970"

@@ -75,7 +75,7 @@ type Link struct {
 	Source            string      `yaml:"source" json:"source"`
 	Target            string      `yaml:"target" json:"target"`
 	Topics            Topics      `yaml:"topics" json:"topics"`
-	Start             string      `yaml:"start" json:"start"`                           // earliest, latest or RFC 3339
+	Start             string      `yaml:"start" json:"start"`                           // earliest, latest or a time
 	Isolation         string      `yaml:"isolation" json:"isolation"`                   // read_committed, read_uncommitted
 	OnGap             string      `yaml:"on_gap" json:"on_gap"`                         // continue, pause
 	ReplicationFactor int         `yaml:"replication_factor" json:"replication_factor"` // 0 is the source's

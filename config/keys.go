@@ -150,7 +150,7 @@ func linkKeys() []Key {
 			Help:    "Name on the target, where {topic} stands for the name on the source."},
 
 		{Path: "links[].start", Reload: ReloadLive, Type: TypeText, Default: "earliest", check: checkStart,
-			Allowed: "earliest, latest, or a time such as 2026-01-31T08:00:00Z",
+			Allowed: "earliest, latest, or a time such as 2026-01-31T08:00:00Z or 1769846400s",
 			Help:    "Where the copy of a topic begins when the link has no position in it yet."},
 		{Path: "links[].isolation", Type: TypeEnum, Default: "read_committed", Values: []string{"read_committed", "read_uncommitted"},
 			Help: "Whether records of open and aborted transactions are left out."},

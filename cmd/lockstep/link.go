@@ -18,6 +18,7 @@ import (
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/internal/statelog"
+	"lockstep/internal/when"
 	"lockstep/offsetsync"
 	"lockstep/replicator"
 	"lockstep/replicator/batch"
@@ -38,6 +39,7 @@ type link struct {
 	mirror   *mm2.Writer // nil: nothing is written for readers of MirrorMaker 2
 	bases    *checkpoint.Bases
 	history  *checkpoint.History
+	alarms   *checkpoint.Alarms
 	young    bool                   // the link existed before this process: topics that appear now are younger than it
 	ready    atomic.Bool            // the first pass over the topics is done
 	waits    atomic.Pointer[string] // why it is not, as far as that is known
@@ -107,7 +109,7 @@ func startOf(s string) (replicator.Start, error) {
 	case "latest":
 		return replicator.Start{Latest: true}, nil
 	}
-	at, err := time.Parse(time.RFC3339, s)
+	at, err := when.Parse(s, time.Now())
 	if err != nil {
 		return replicator.Start{}, fmt.Errorf("parse start: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"lockstep/api"
-	"lockstep/checkpoint"
 	"lockstep/checkpoint/mm2"
 	"lockstep/config"
 )
@@ -34,14 +33,6 @@ func (l *link) keepMirror(ctx context.Context) {
 	if err := l.mirror.Run(ctx); err != nil {
 		l.log.Error("nothing is written for readers of MirrorMaker 2", "error", err)
 	}
-}
-
-// listeners are those who hear of every pass over the groups.
-func (l *link) listeners() (out []checkpoint.Listener) {
-	if l.mirror != nil {
-		out = append(out, l.mirror)
-	}
-	return out
 }
 
 // mirrorProblems are the topics for readers of MirrorMaker 2 that have not been in sync for long.
