@@ -33,21 +33,27 @@ func newWriter(c *kafka.Cluster) (*kgo.Client, error) {
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(writeTries))
 }
 
+// end returns where the topic begins or ends.
+func (b *board) end(ctx context.Context, which int64) (int64, error) {
+	part := kafka.Part{Topic: b.topic}
+	o := b.cluster.ListOffsets(ctx, []kafka.Part{part}, which, false)[part]
+	if o.Err != nil {
+		return 0, fmt.Errorf("find an end of topic %s: %w", b.topic, o.Err)
+	}
+	return o.Offset, nil
+}
+
 // read gives all records that the topic has now to fn, in order.
 func (b *board) read(ctx context.Context, fn func(*kgo.Record)) error {
+	pos, err := b.end(ctx, kafka.AtStart)
+	if err != nil {
+		return err
+	}
+	end, err := b.end(ctx, kafka.AtEnd)
+	if err != nil {
+		return err
+	}
 	part := kafka.Part{Topic: b.topic}
-	at := func(where int64) (int64, error) {
-		o := b.cluster.ListOffsets(ctx, []kafka.Part{part}, where, false)[part]
-		return o.Offset, o.Err
-	}
-	pos, err := at(kafka.AtStart)
-	if err != nil {
-		return fmt.Errorf("find the start of topic %s: %w", b.topic, err)
-	}
-	end, err := at(kafka.AtEnd)
-	if err != nil {
-		return fmt.Errorf("find the end of topic %s: %w", b.topic, err)
-	}
 	for pos < end {
 		resp, err := b.cluster.ReadAt(ctx, part, pos, readBytes, false)
 		if err != nil {
@@ -71,6 +77,9 @@ func (b *board) read(ctx context.Context, fn func(*kgo.Record)) error {
 
 // write appends records and tells of each whether it was stored. The error is the first that came.
 func (b *board) write(ctx context.Context, records []*kgo.Record) (stored []bool, err error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, writeWait)
 	defer cancel()
 	stored = make([]bool, len(records))

@@ -9,11 +9,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"lockstep/internal/kafka"
 )
 
 const (
 	maxReplication = 3                // replicas of a topic, where the cluster has that many brokers
 	adminWait      = 15 * time.Second // for a topic to be made, and for its settings
+	leaderPoll     = 50 * time.Millisecond
 	policyKey      = "cleanup.policy"
 	compact        = "compact"
 )
@@ -26,6 +29,9 @@ func (b *board) ensure(ctx context.Context) error {
 	}
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		err = b.create(ctx, max(1, min(maxReplication, len(meta.Brokers))))
+		if err == nil {
+			err = b.awaitLeader(ctx)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("make sure that there is topic %s: %w", b.topic, err)
@@ -57,6 +63,25 @@ func (b *board) create(ctx context.Context, replicas int) error {
 		}
 	}
 	return nil
+}
+
+// awaitLeader waits until the leader of a topic that was just made answers: before that, everything is refused.
+func (b *board) awaitLeader(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, adminWait)
+	defer cancel()
+	tick := time.NewTicker(leaderPoll)
+	defer tick.Stop()
+	for {
+		_, err := b.end(ctx, kafka.AtEnd)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // checkPolicy warns once of a topic that is not compacted, as one is that a broker made by itself when a reader asked for it:

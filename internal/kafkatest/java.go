@@ -147,7 +147,7 @@ func NewJavaConsumer(t testing.TB) *Java {
 }
 
 // Consume lets the Java client read and returns what it read, in the order of reading. It fails the test when there are not
-// so many records within half a minute. The receiver comes from NewJavaConsumer.
+// so many records within 80 seconds. The receiver comes from NewJavaConsumer.
 func (j *Java) Consume(t testing.TB, c Target, o JavaConsumer) []Consumed {
 	t.Helper()
 	lines := j.Run(t, "", "Consume", strings.Join(c.Brokers(), ","), o.Group, cmp.Or(o.Protocol, "classic"), strconv.Itoa(o.Records),

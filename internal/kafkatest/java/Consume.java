@@ -19,7 +19,7 @@ public class Consume {
         p.put("enable.auto.commit", "false");
         p.put("isolation.level", "read_committed");
         p.put("max.poll.records", args[3]);
-        long end = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+        long end = System.nanoTime() + Duration.ofSeconds(80).toNanos();
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.subscribe(List.of(args[5].split(",")));
             while (left > 0) {
