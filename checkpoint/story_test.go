@@ -219,7 +219,7 @@ func (s *story) delayed() {
 	r := s.plan()
 	s.save(r)
 	if r.Write && len(s.flying) == 0 {
-		s.flying = append(s.flying, flight{off: r.Translated, by: s.now.Add(rememberFor - time.Second), byMoves: s.moves + rememberStored - 1})
+		s.flying = append(s.flying, flight{off: r.Translated, by: r.Base.At.Add(rememberFor - time.Second), byMoves: s.moves + rememberStored - 1})
 		s.say("its commit of %d is on the way", r.Translated)
 	}
 	s.takeOver()
