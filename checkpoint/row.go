@@ -70,8 +70,11 @@ type Pass struct {
 	At     time.Time // when the source's positions had been read
 	Took   time.Duration
 	Groups map[string]Group // of the source
+	Target map[string]Group // of the target, by the names there and without positions
 	Rows   []Row            // by group, topic and partition
 	Lanes  map[Key]Lane
+	// Stale are groups whose positions this pass could not read, and when they were read.
+	Stale map[string]time.Time
 	// Err is why the pass could not do its whole work; Rows are then the last known ones with what is known about it.
 	Err error
 }

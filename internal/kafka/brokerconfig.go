@@ -19,12 +19,14 @@ func (c *Cluster) BrokerConfig(ctx context.Context, name string) (string, bool, 
 		return "", false, err
 	}
 	for id := range meta.Brokers {
-		return c.brokerConfig(ctx, id, name)
+		return c.BrokerConfigOf(ctx, id, name)
 	}
 	return "", false, fmt.Errorf("ask cluster %s for %s: it names no broker", c.Name(), name)
 }
 
-func (c *Cluster) brokerConfig(ctx context.Context, broker int32, name string) (string, bool, error) {
+// BrokerConfigOf asks one broker for the value of one of its settings; false when it does not have it. It needs
+// DESCRIBE_CONFIGS on the cluster. The context needs a deadline.
+func (c *Cluster) BrokerConfigOf(ctx context.Context, broker int32, name string) (string, bool, error) {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	res := kmsg.NewDescribeConfigsRequestResource()
 	res.ResourceType, res.ResourceName, res.ConfigNames = kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(broker)), []string{name}
