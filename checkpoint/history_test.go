@@ -42,7 +42,7 @@ func (n *notes) sources() (out []int64) {
 func TestHistory_OnePerMinuteAndOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
 	n := newNotes(t)
-	for i := range int64(60) { // three seconds apart, and no longer moving after two minutes
+	for i := range int64(200) { // three seconds apart, and no longer moving after two minutes
 		n.pass(start.Add(time.Duration(i)*3*time.Second), stood(min(i, 40), StateSynced))
 	}
 	if got := n.sources(); !slices.Equal(got, []int64{0, 20, 40}) {
