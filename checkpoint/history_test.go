@@ -85,6 +85,24 @@ func TestHistory_BeforeAndAfterWhatIsUnusual(t *testing.T) {
 	}
 }
 
+// A group about which nothing is decided anew keeps its rows from pass to pass.
+func TestHistory_OneMoveBackIsNotedOnce(t *testing.T) {
+	t.Parallel()
+	n := newNotes(t)
+	n.pass(start, stood(900, StateSynced))
+	r := stood(800, StateSynced)
+	r.Backwards, r.Base.At = true, start.Add(2*time.Second)
+	for i := range 20 {
+		n.pass(start.Add(time.Duration(i+1)*2*time.Second), r)
+	}
+	r.Base.At = start.Add(time.Minute)
+	r.Source = 700
+	n.pass(start.Add(time.Minute), r)
+	if got := n.sources(); !slices.Equal(got, []int64{900, 800, 700}) {
+		t.Errorf("kept %v", got)
+	}
+}
+
 func TestHistory_SpreadOverAWeek(t *testing.T) {
 	t.Parallel()
 	n := newNotes(t)
