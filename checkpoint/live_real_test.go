@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -177,6 +178,27 @@ func TestObserve_GroupDeletedMeanwhile(t *testing.T) {
 		}
 		if p := Reread(testContext(t), c, []string{group}); len(p.Groups)+len(p.Failed) > 0 {
 			t.Errorf("read again: %+v", p)
+		}
+	})
+}
+
+// Metadata that the target does not take costs the metadata, not the position.
+func TestApply_MetadataTooLargeForTheTarget(t *testing.T) {
+	t.Parallel()
+	kafkatest.EachVersion(t, func(t *testing.T, kc *kafkatest.Cluster) {
+		c := dial(t, kc.Brokers(), kafka.Options{})
+		topic, group := kafkatest.Topic(t, kc, kafkatest.TopicOptions{Partitions: 2}), uniqueGroup("metadata")
+		row := func(p int32, metadata string) Row {
+			return Row{DstGroup: group, Key: Key{topic, p}, DstTopic: topic, Target: -1, Translated: 9, Metadata: metadata, Write: true}
+		}
+		mustCommit(t, c, uniqueGroup("other"), map[Key]Committed{{topic, 0}: {Offset: 1}})
+		out := Apply(testContext(t), c, []Row{row(0, strings.Repeat("x", 5000)), row(1, "kept")})
+		if out[0].State != StateSynced || !strings.Contains(out[0].Detail, "offset.metadata.max.bytes") || out[1].State != StateSynced || out[1].Detail != "" {
+			t.Errorf("%s, %q and %+v", out[0].State, out[0].Detail, out[1])
+		}
+		g := observed(t, c, group).Groups[group]
+		if g.Offsets[Key{topic, 0}] != (Committed{9, -1, ""}) || g.Offsets[Key{topic, 1}] != (Committed{9, -1, "kept"}) {
+			t.Errorf("%+v", g)
 		}
 	})
 }
