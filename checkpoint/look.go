@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	fetchGroups   = 500 // in one request
-	fetchInFlight = 16  // requests to one coordinator
+	// fetchMin and fetchMax are how many groups one request asks for: half of a coordinator's groups within these bounds.
+	// An answer for the most, with ten positions each, has about a megabyte.
+	fetchMin, fetchMax = 500, 2500
+	fetchInFlight      = 16 // requests to one coordinator
 )
 
 // look collects what the coordinators of one cluster answer.
@@ -72,8 +74,8 @@ func (l *look) fetch(ctx context.Context, broker int32, groups []kafka.GroupList
 	if len(groups) == 0 {
 		return
 	}
-	done := l.fetchSome(ctx, broker, groups[:min(len(groups), fetchGroups)], heard)
-	size := fetchGroups
+	size := min(fetchMax, max(fetchMin, (len(groups)+1)/2))
+	done := l.fetchSome(ctx, broker, groups[:min(len(groups), size)], heard)
 	if done == 1 {
 		size = 1
 	}

@@ -314,3 +314,36 @@ func TestCommit_CoordinatorMoves(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// However many groups there are, a coordinator gets two requests for their offsets at most; and only wanted groups are
+// asked for.
+func TestObserve_FewRequests(t *testing.T) {
+	t.Parallel()
+	const n = 1200
+	fake, c, _ := fakeGroups(t, 1, kfake.NumBrokers(2))
+	var rows []Row
+	for i := range n {
+		rows = append(rows, planned(fmt.Sprintf("many-%04d", i), -1, int64(i)))
+	}
+	for _, r := range Apply(testContext(t), c, rows) {
+		if r.State != StateSynced {
+			t.Fatalf("%+v", r)
+		}
+	}
+	var requests, groups atomic.Int32
+	answerAlways(fake, kmsg.OffsetFetch, func(req kmsg.Request) (kmsg.Response, error) {
+		requests.Add(1)
+		groups.Add(int32(len(req.(*kmsg.OffsetFetchRequest).Groups)))
+		return nil, nil
+	})
+	p, err := Observe(testContext(t), c, nil)
+	if err != nil || p.Partial != nil || len(p.Failed) > 0 || len(p.Groups) != n+1 || requests.Load() > 4 {
+		t.Errorf("%d groups, %d failed, %d requests, partial %v, error %v", len(p.Groups), len(p.Failed), requests.Load(), p.Partial, err)
+	}
+	requests.Store(0)
+	groups.Store(0)
+	p, err = Observe(testContext(t), c, func(g string) bool { return g < "many-0003" })
+	if err != nil || len(p.Groups) != 4 || groups.Load() != 4 || requests.Load() > 2 {
+		t.Errorf("%d groups, %d asked for in %d requests, error %v", len(p.Groups), groups.Load(), requests.Load(), err)
+	}
+}
