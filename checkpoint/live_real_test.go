@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,11 @@ func typesOf(version string) []GroupType {
 		return []GroupType{TypeClassic}
 	}
 	return []GroupType{TypeClassic, TypeConsumer, TypeShare, TypeStreams}
+}
+
+// followedTypesOf lists those of them that keep committed offsets.
+func followedTypesOf(version string) []GroupType {
+	return slices.DeleteFunc(typesOf(version), func(t GroupType) bool { return !Group{Type: t}.Supported() })
 }
 
 // A live group of any type is seen as what it is, is left alone, and refuses a commit even if somebody tries: the state
@@ -70,7 +76,7 @@ func TestLive_GroupsOfEveryType(t *testing.T) {
 func TestLive_GroupThatIsLeft(t *testing.T) {
 	t.Parallel()
 	kafkatest.EachVersion(t, func(t *testing.T, kc *kafkatest.Cluster) {
-		for _, typ := range typesOf(kc.Version())[:min(2, len(typesOf(kc.Version())))] {
+		for _, typ := range followedTypesOf(kc.Version()) {
 			t.Run(string(typ), func(t *testing.T) {
 				t.Parallel()
 				c := dial(t, kc.Brokers(), kafka.Options{})
@@ -83,6 +89,34 @@ func TestLive_GroupThatIsLeft(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 				if g := observed(t, c, group).Groups[group]; g.Offsets[Key{topic, 0}].Offset != 9 || g.Type != typ {
+					t.Errorf("%+v", g)
+				}
+			})
+		}
+	})
+}
+
+// A member that joins after the group was seen empty, and before it is written, keeps its position.
+func TestApply_GroupBecomesActiveBetweenLookAndWrite(t *testing.T) {
+	t.Parallel()
+	kafkatest.EachVersion(t, func(t *testing.T, kc *kafkatest.Cluster) {
+		for _, typ := range followedTypesOf(kc.Version()) {
+			t.Run(string(typ), func(t *testing.T) {
+				t.Parallel()
+				c := dial(t, kc.Brokers(), kafka.Options{})
+				topic, group := kafkatest.Topic(t, kc), uniqueGroup("awakes")
+				mustCommit(t, c, group, map[Key]Committed{{topic, 0}: {Offset: 700}})
+				a := applier{c: c, now: observed(t, c, group)}
+				if a.topics, a.topicsErr = c.Metadata(testContext(t), topic); a.topicsErr != nil || !a.now.Groups[group].Idle() {
+					t.Fatalf("%+v, %v", a.now, a.topicsErr)
+				}
+				join(t, kc, c, typ, group, topic)
+				row := Row{DstGroup: group, Key: Key{topic, 0}, DstTopic: topic, Target: 700, Translated: 600}
+				a.write(testContext(t), map[string][]*Row{group: {&row}})
+				if row.State != StateActiveOnTarget || row.Target != 700 || row.Detail == "" {
+					t.Errorf("%+v", row)
+				}
+				if g := observed(t, c, group).Groups[group]; g.Offsets[Key{topic, 0}].Offset != 700 {
 					t.Errorf("%+v", g)
 				}
 			})

@@ -20,9 +20,29 @@ const offsetsTopic = "__consumer_offsets"
 // while the others are through is given up after three seconds. What could not be read is in the Picture, as Failed or
 // Partial; the error means that nothing was learnt.
 func Observe(ctx context.Context, c *kafka.Cluster, want func(group string) bool) (Picture, error) {
-	l := newLook(c, want)
+	return NewObserver(c).Observe(ctx, want)
+}
+
+// Observer observes one cluster again and again. Most groups stand still from one look to the next: their offsets are
+// the same map in both pictures, so nobody may change one. It is for one goroutine at a time.
+type Observer struct {
+	c    *kafka.Cluster
+	last map[string]Group
+}
+
+// NewObserver returns an Observer that has seen nothing yet.
+func NewObserver(c *kafka.Cluster) *Observer { return &Observer{c: c} }
+
+// Observe is as the function of this name.
+func (o *Observer) Observe(ctx context.Context, want func(group string) bool) (Picture, error) {
+	l := newLook(o.c, want)
+	l.last = o.last
 	err := l.observe(ctx)
-	return l.picture(), err
+	p := l.picture()
+	if err == nil {
+		o.last = p.Groups
+	}
+	return p, err
 }
 
 // Reread reads named groups now. Groups that are in no list are asked for at their coordinators: a group that is in
