@@ -337,6 +337,7 @@ func (a *attempt) decide(ctx context.Context, names []string) ([]Row, error) {
 			Retention: a.m.retention, DstGroup: a.settings.Filter.Target}}
 	a.refreshStarts(ctx, in.Source)
 	bases := a.s.opt.Store.All()
+	in.Known = len(bases)
 	dst := make([]string, len(names))
 	for i, name := range names {
 		dst[i] = a.settings.Filter.Target(name)
