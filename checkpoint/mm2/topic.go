@@ -40,13 +40,32 @@ func (b *board) ensure(ctx context.Context) error {
 	return nil
 }
 
+// settings are those of a topic that is made. Java's readers read a topic from its start each time, and give up silently when
+// that takes long: small segments, cleaned early, keep it short.
+func settings() [][2]string {
+	return [][2]string{{policyKey, compact}, {"segment.bytes", "16777216"}, {"segment.ms", "600000"}, {"min.cleanable.dirty.ratio", "0.1"}}
+}
+
+// create makes the topic; where a cluster does not allow its settings, with the one that has to be.
 func (b *board) create(ctx context.Context, replicas int) error {
+	all := settings()
+	err := b.createWith(ctx, replicas, all)
+	if errors.Is(err, kerr.InvalidConfig) || errors.Is(err, kerr.PolicyViolation) {
+		err = b.createWith(ctx, replicas, all[:1])
+	}
+	return err
+}
+
+func (b *board) createWith(ctx context.Context, replicas int, settings [][2]string) error {
 	ctx, cancel := context.WithTimeout(ctx, adminWait)
 	defer cancel()
-	policy := kmsg.NewCreateTopicsRequestTopicConfig()
-	policy.Name, policy.Value = policyKey, kmsg.StringPtr(compact)
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor, t.Configs = b.topic, 1, int16(replicas), append(t.Configs, policy)
+	t.Topic, t.NumPartitions, t.ReplicationFactor = b.topic, 1, int16(replicas)
+	for _, s := range settings {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = s[0], kmsg.StringPtr(s[1])
+		t.Configs = append(t.Configs, c)
+	}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis, req.Topics = int32(adminWait.Milliseconds()), append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, b.cluster.Admin())

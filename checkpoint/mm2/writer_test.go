@@ -138,7 +138,7 @@ func TestWriter_TopicsAndFirstRecords(t *testing.T) {
 		t.Errorf("topics of the target: %s", diff)
 	}
 	for name, made := range details(t, dst, wantTopics...) {
-		if len(made.Partitions) != 1 || len(made.Partitions[0].Replicas) != 3 || settingOf(t, dst, name, "cleanup.policy") != "compact" {
+		if len(made.Partitions) != 1 || len(made.Partitions[0].Replicas) != 3 || settingOf(t, dst, name, "cleanup.policy") != "compact" || settingOf(t, dst, name, "segment.bytes") != "16777216" {
 			t.Errorf("topic %s: %+v, %s", name, made.Partitions, settingOf(t, dst, name, "cleanup.policy"))
 		}
 	}
@@ -313,6 +313,31 @@ func TestWriter_DeletedTopicComesBack(t *testing.T) {
 		got := checkpointsIn(t, dst)
 		return len(got) >= 2 && slices.Contains(got, cp("g", 8, 8)) && slices.Contains(got, cp("h", 1, 1)), fmt.Sprintf("%+v %+v", got, w.Status())
 	})
+}
+
+// Where a cluster allows none of the settings that keep a topic short, it is made with the one that it has to have.
+func TestWriter_SettingsThatAreNotAllowed(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	dst.ControlKey(int16(kmsg.CreateTopics), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		dst.KeepControl()
+		asked := req.(*kmsg.CreateTopicsRequest)
+		if len(asked.Topics[0].Configs) == 1 {
+			return nil, nil, false
+		}
+		resp := asked.ResponseKind().(*kmsg.CreateTopicsResponse)
+		rt := kmsg.NewCreateTopicsResponseTopic()
+		rt.Topic, rt.ErrorCode = asked.Topics[0].Topic, kerr.PolicyViolation.Code
+		resp.Topics = append(resp.Topics, rt)
+		return resp, nil, true
+	})
+	w, _ := start(t, Options{Names: names, Src: dial(t, "primary", src), Dst: dial(t, "backup", dst)})
+	w.Passed(passOf(lanesOf(1, 0, model.Span{N: 9}), row("g", 7, 7)))
+	awaitCheckpoints(t, dst, cp("g", 7, 7))
+	awaitInSync(t, w)
+	if policy := settingOf(t, dst, names.Checkpoints(), "cleanup.policy"); policy != "compact" {
+		t.Errorf("cleanup.policy is %q", policy)
+	}
 }
 
 // A topic that is there and does not keep what it should is used, and told of once.
