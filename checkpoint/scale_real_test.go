@@ -120,7 +120,7 @@ func TestSyncer_FiveThousandGroups(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	following := make(chan error, 1)
 	go func() { following <- view.Run(ctx) }()
-	defer func() { stop(); <-following }()
+	defer func() { stop(); _ = <-following }()
 	s := New(Options{Link: "scale", Sides: timedSides{NewSides(src, dst), t}, Lanes: lanes, Store: timedStore{bases, t}, History: history, Barrier: view.Barrier,
 		Settings: Settings{Filter: filterAll{}, Interval: interval, Sync: true, MaxRewind: 10_000, RewindHold: 5 * time.Minute}})
 	once := func(what string) time.Duration {
