@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -284,6 +285,61 @@ func TestOffsetsUndo_BringsBackAndIsUndone(t *testing.T) {
 	w.wantPositions(w.dst, "billing", "orders/0=5:m5 orders/2=7:m7")
 	_, errs := w.lockstep(2, "undo", "--link", "dr", "20200101-000000-0000", "--yes")
 	mustContain(t, errs, "has no change")
+}
+
+func TestOffsetsReset_HostZoneMakesNoDifference(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	topic := kafkatest.Topic(t, w.dst, kafkatest.TopicOptions{Name: "zones"})
+	for _, hour := range []string{"00:30", "01:30", "02:30"} {
+		at, err := time.Parse(time.RFC3339, "2024-03-31T"+hour+":00Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kafkatest.Produce(t, w.dst, topic, 0, []*kgo.Record{{Value: []byte("v"), Timestamp: at}})
+	}
+	w.commit(w.dst, "g", topic, 3)
+	inZone := func(zone, text string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "offsets", "reset", "-c", w.file, "--link", "dr", "--group", "g", "--all-topics", "--to-datetime", text, "--dry-run")
+		cmd.Env = append(os.Environ(), "TZ="+zone)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for _, zone := range []string{"UTC", "Europe/Berlin", "Asia/Kolkata"} {
+		for _, text := range []string{"2024-03-31T02:30+01:00", "2024-03-31T07:00+05:30"} {
+			out, err := inZone(zone, text)
+			if err != nil || !strings.Contains(out, "reset --to-datetime 2024-03-31T01:30:00Z") || !strings.Contains(out, "-> 1 ") {
+				t.Errorf("TZ=%s, %s: %v\n%s", zone, text, err, out)
+			}
+			if want := "-> 1    -2          null      2024-03-31T01:30:00Z"; !strings.Contains(out, want) {
+				t.Errorf("TZ=%s, %s: no %q in\n%s", zone, text, want, out)
+			}
+		}
+		if out, err := inZone(zone, "2024-03-31T02:30"); err == nil || !strings.Contains(out, "add Z or an offset") {
+			t.Errorf("TZ=%s, without a zone: %v\n%s", zone, err, out)
+		}
+	}
+}
+
+// The source is gone: what the target says is shown, and the exit code tells that it is not all.
+func TestOffsetsList_WithoutTheSource(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	w.commit(w.dst, "billing", "orders", 6)
+	w.src.(*kafkatest.Fake).Close()
+	out, errs := w.lockstep(5, "list", "--link", "dr", "--group", "billing", "-o", "csv")
+	mustContain(t, out, "billing,orders,0,source,-,-,-,-,-,\n", "billing,orders,0,target,0,10,10,6,4,m6\n")
+	mustContain(t, errs, "source: ")
+}
+
+func TestOffsetsUndo_ReadsOnlyWhatIsThere(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	out, _ := w.lockstep(0, "undo", "--link", "dr", "--list", "-o", "json") // the link never ran: no state topic
+	mustContain(t, out, `"changes": []`)
+	for _, args := range [][]string{{"undo", "--link", "dr"}, {"undo", "--link", "dr", "x", "--list"}, {"undo", "x"}} {
+		w.lockstep(2, append(args, "--yes")...)
+	}
 }
 
 func TestOffsetsReset_OnTheSource(t *testing.T) {
