@@ -212,6 +212,11 @@ func TestOffsets_ImportTranslated(t *testing.T) {
 	commitOffsets(t, src, group, topic, source...)
 	file := writeFile(t, "positions.json", s.command("offsets", "export", "--link", s.link(), "--side", "source", "--group", group, "-o", "json").want(t, 0).stdout)
 	s.command("offsets", "import", file, "--link", s.link(), "--translate", "--yes").want(t, 0).says(t, "written 2, verified 2")
+	ahead := writeFile(t, "ahead", fmt.Sprintf("%s,1,250\n", topic))
+	s.command("offsets", "import", ahead, "--group", group, "--link", s.link(), "--translate", "--dry-run").want(t, 0).
+		says(t, "it is 30 source offsets ahead of what was copied: where the copy ends")
+	s.command("offsets", "import", writeFile(t, "gone", "absent,0,1\n"), "--group", group, "--link", s.link(), "--translate", "--yes").want(t, 3).
+		says(t, "line 1: link "+s.link()+" has copied nothing of absent/0")
 	os, err := dst.Kadm().FetchOffsets(t.Context(), group)
 	if err != nil {
 		t.Fatal(err)

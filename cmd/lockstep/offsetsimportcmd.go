@@ -111,6 +111,17 @@ func fileTargets(ctx context.Context, m *mover, ps []reset.Position) ([]reset.Ta
 	return out, checkpoint.Reread(ctx, m.cluster, sortedKeys(names)), nil
 }
 
+// translationNote says where a translation is not the very record.
+func translationNote(t api.Offset) string {
+	switch {
+	case t.NeverCopied > 0:
+		return fmt.Sprintf("%s before it were never copied: the first that was", plural(t.NeverCopied, "source offset"))
+	case t.Ahead > 0:
+		return fmt.Sprintf("it is %s ahead of what was copied: where the copy ends", plural(t.Ahead, "source offset"))
+	}
+	return ""
+}
+
 // translateFile makes positions of the target out of positions of the source, from what is on the target alone.
 func (a *app) translateFile(cmd *cobra.Command, link string, ps []reset.Position) ([]reset.Position, error) {
 	cfg, err := a.load(cmd)
@@ -135,7 +146,7 @@ func (a *app) translateFile(cmd *cobra.Command, link string, ps []reset.Position
 			errs = append(errs, fmt.Errorf("line %d: link %s has copied nothing of %s", ps[i].Line, link, ps[i].Key))
 			continue
 		}
-		out[i].Topic, out[i].Offset = t.TargetTopic, *t.TargetOffset
+		out[i].Topic, out[i].Offset, out[i].Note = t.TargetTopic, *t.TargetOffset, translationNote(t)
 	}
 	if len(errs) > 0 {
 		return nil, refused(fmt.Errorf("nothing was done: %w", missingText(errs)))
