@@ -11,6 +11,7 @@ import (
 type Backend interface {
 	StatusReader
 	LaneReader
+	GroupReader
 	GapReader
 	Translator
 	Carer
@@ -29,13 +30,22 @@ type LaneReader interface {
 	Lane(ctx context.Context, link, topic string, partition int32) (LaneDetail, error)
 }
 
+// GroupReader tells the consumer groups of a link in order, those that are left out too; one of them with its positions;
+// or where one stood over time, oldest first. A link or group that does not exist is a NotFound error.
+type GroupReader interface {
+	Groups(ctx context.Context, link string) ([]Group, error)
+	Group(ctx context.Context, link, group string) (GroupDetail, error)
+	GroupHistory(ctx context.Context, link, group string) ([]GroupMoment, error)
+}
+
 // GapReader tells the gap ledger of a link, oldest first.
 type GapReader interface {
 	Gaps(ctx context.Context, link string) ([]Gap, error)
 }
 
-// Translator translates offsets of a link, one answer for each position and in the same order. A position that has no
-// answer is OffsetUnknown, not an error.
+// Translator translates offsets of a link, one answer for each position and in the same order; behind them one for each
+// position of the groups asked for, by group, topic and partition. A position that has no answer is OffsetUnknown, not
+// an error; a group that is not known is NotFound.
 type Translator interface {
 	Translate(ctx context.Context, link string, req TranslateRequest) ([]Offset, error)
 }

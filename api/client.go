@@ -103,6 +103,53 @@ func (c *Client) Lane(ctx context.Context, link, topic string, partition int32) 
 	return out.Lane, err
 }
 
+// GroupFilter chooses groups by state; without states it leaves out, unless All is set, those that are excluded or have
+// nothing to do with the link.
+type GroupFilter struct {
+	States []string
+	All    bool
+}
+
+// Apply returns the groups that the filter chooses.
+func (f GroupFilter) Apply(groups []Group) []Group {
+	return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool {
+		if len(f.States) > 0 {
+			return !slices.Contains(f.States, g.State)
+		}
+		return !f.All && g.Aside()
+	})
+}
+
+// Groups returns all groups of a link.
+func (c *Client) Groups(ctx context.Context, link string) ([]Group, error) {
+	return c.FilteredGroups(ctx, link, GroupFilter{All: true})
+}
+
+// FilteredGroups returns the groups of a link that f chooses; the service chooses, so that few travel.
+func (c *Client) FilteredGroups(ctx context.Context, link string, f GroupFilter) ([]Group, error) {
+	q := url.Values{"state": f.States}
+	if f.All {
+		q.Set("all", "true")
+	}
+	var out Groups
+	err := c.get(ctx, &out, q, "api", "v1", "links", link, "groups")
+	return out.Groups, err
+}
+
+// Group returns one group with its positions.
+func (c *Client) Group(ctx context.Context, link, group string) (GroupDetail, error) {
+	var out GroupAnswer
+	err := c.get(ctx, &out, nil, "api", "v1", "links", link, "groups", group)
+	return out.Group, err
+}
+
+// GroupHistory returns where a group stood over time.
+func (c *Client) GroupHistory(ctx context.Context, link, group string) ([]GroupMoment, error) {
+	var out GroupHistory
+	err := c.get(ctx, &out, nil, "api", "v1", "links", link, "groups", group, "history")
+	return out.History, err
+}
+
 // Gaps returns the gap ledger of a link.
 func (c *Client) Gaps(ctx context.Context, link string) ([]Gap, error) {
 	var out Gaps

@@ -33,6 +33,15 @@ type Group struct {
 	Alarms     []Alarm  `json:"alarms,omitempty"`
 }
 
+// Aside reports whether a group is left out, or has no position in a topic of the link.
+func (g Group) Aside() bool { return g.State == GroupExcluded || g.State == GroupNoMirroredTopics }
+
+// The states of groups that are only shown when all are asked for.
+const (
+	GroupExcluded         = "excluded"
+	GroupNoMirroredTopics = "no_mirrored_topics"
+)
+
 // GroupAnswer is the answer of GET …/groups/{group}.
 type GroupAnswer struct {
 	Schema int         `json:"schema"`
@@ -75,6 +84,12 @@ type Alarm struct {
 	Since    time.Time `json:"since"`
 }
 
+// AlarmCounts says how many alarms are raised.
+type AlarmCounts struct {
+	Warning  int `json:"warning"`
+	Critical int `json:"critical"`
+}
+
 // GroupHistory is the answer of GET …/groups/{group}/history.
 type GroupHistory struct {
 	Schema  int           `json:"schema"`
@@ -88,3 +103,10 @@ type GroupMoment struct {
 	At        time.Time       `json:"at"`
 	Positions []GroupPosition `json:"positions"`
 }
+
+// GroupUnsupportedType and GroupActiveOnTarget are states that a reader of lag has to know: the first keeps no offsets, the
+// second is at work on the target, so that what it has not read on the source says nothing.
+const (
+	GroupUnsupportedType = "unsupported_type"
+	GroupActiveOnTarget  = "active_on_target"
+)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -23,6 +24,9 @@ func Handler(b Backend, metrics prometheus.Gatherer, log *slog.Logger) http.Hand
 	mux.HandleFunc("GET /api/v1/links/{link}", h.link)
 	mux.HandleFunc("GET /api/v1/links/{link}/lanes", h.lanes)
 	mux.HandleFunc("GET /api/v1/links/{link}/lanes/{topic}/{partition}", h.lane)
+	mux.HandleFunc("GET /api/v1/links/{link}/groups", h.groups)
+	mux.HandleFunc("GET /api/v1/links/{link}/groups/{group}", h.group)
+	mux.HandleFunc("GET /api/v1/links/{link}/groups/{group}/history", h.groupHistory)
 	mux.HandleFunc("GET /api/v1/links/{link}/gaps", h.gaps)
 	mux.HandleFunc("GET /api/v1/links/{link}/lag", h.lag)
 	mux.HandleFunc("POST /api/v1/links/{link}/translate", h.translate)
@@ -109,6 +113,30 @@ func (h *handler) lane(w http.ResponseWriter, r *http.Request) {
 	d, err := h.backend.Lane(r.Context(), r.PathValue("link"), r.PathValue("topic"), int32(p))
 	d.Gaps = full(d.Gaps)
 	h.answer(w, r, LaneAnswer{Schema: Schema, Lane: d}, err)
+}
+
+// groups lists the groups of a link. The query state, allowed more than once, chooses among them; without it, all=true
+// adds those that are left out or have nothing to do with the link.
+func (h *handler) groups(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	all, err := strconv.ParseBool(cmp.Or(q.Get("all"), "false"))
+	if err != nil {
+		h.fail(w, r, BadRequest("true or false", "all %q is not allowed", q.Get("all")))
+		return
+	}
+	groups, err := h.backend.Groups(r.Context(), r.PathValue("link"))
+	h.answer(w, r, Groups{Schema: Schema, Groups: full(GroupFilter{States: q["state"], All: all}.Apply(groups))}, err)
+}
+
+func (h *handler) group(w http.ResponseWriter, r *http.Request) {
+	d, err := h.backend.Group(r.Context(), r.PathValue("link"), r.PathValue("group"))
+	d.Positions = full(d.Positions)
+	h.answer(w, r, GroupAnswer{Schema: Schema, Group: d}, err)
+}
+
+func (h *handler) groupHistory(w http.ResponseWriter, r *http.Request) {
+	moments, err := h.backend.GroupHistory(r.Context(), r.PathValue("link"), r.PathValue("group"))
+	h.answer(w, r, GroupHistory{Schema: Schema, History: full(moments)}, err)
 }
 
 func (h *handler) gaps(w http.ResponseWriter, r *http.Request) {

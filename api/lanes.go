@@ -14,13 +14,13 @@ func NewLane(s model.LaneStatus) Lane {
 		State: string(s.State), Reason: string(s.Reason), Detail: s.Detail, Since: s.Since.UTC(), Remedy: s.Remedy,
 		Term: s.Term, Opening: s.Opening,
 		SourceOffset: s.Cursor.Src, TargetOffset: s.Cursor.Dst,
-		SourceStartOffset: known(s.SrcStart), SourceStableOffset: known(s.SrcStable), SourceEndOffset: known(s.SrcEnd),
-		TargetEndOffset: known(s.DstEnd),
+		SourceStartOffset: Known(s.SrcStart), SourceStableOffset: Known(s.SrcStable), SourceEndOffset: Known(s.SrcEnd),
+		TargetEndOffset: Known(s.DstEnd),
 		CopiedRecords:   s.Records, CopiedBytes: s.Bytes,
 	}
 	if s.Readable >= 0 {
-		l.LagRecords = known(s.LagRecords())
-		l.LagSeconds = milliseconds(s.LagSeconds)
+		l.LagRecords = Known(s.LagRecords())
+		l.LagSeconds = Seconds(s.LagSeconds)
 	}
 	return l
 }
@@ -105,15 +105,17 @@ func (r *RPO) add(l Lane) {
 	}
 }
 
-func known(offset int64) *int64 {
+// Known gives a number the form that is shown: a negative one means "not known" and becomes null.
+func Known(offset int64) *int64 {
 	if offset < 0 {
 		return nil
 	}
 	return &offset
 }
 
-// milliseconds rounds seconds to a thousandth: the figure's points are no finer. A figure that is no number is unknown.
-func milliseconds(s float64) *float64 {
+// Seconds rounds seconds to a thousandth: the figure's points are no finer. A negative figure, or one that is no number,
+// is unknown.
+func Seconds(s float64) *float64 {
 	if math.IsNaN(s) || math.IsInf(s, 0) || s < 0 {
 		return nil
 	}

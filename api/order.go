@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"lockstep/internal/model"
@@ -48,7 +49,7 @@ func (h *handler) order(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	link := r.PathValue("link")
 	if !o.DryRun {
-		h.log.Info("order", "link", link, "kind", o.Kind, "by", o.By, "reason", o.Reason, "lanes", len(o.Lanes), "topics", len(o.Topics), "all", o.All)
+		h.log.Info("order", "link", link, "kind", o.Kind, "by", o.By, "reason", o.Reason, "lanes", len(o.Lanes), "topics", len(o.Topics), "groups", len(o.Groups), "all", o.All)
 	}
 	steps, err := h.backend.Order(ctx, link, o)
 	h.answer(w, r, OrderAnswer{Schema: Schema, Steps: full(steps)}, err)
@@ -67,14 +68,14 @@ func orderTimeout(s string) (time.Duration, *Error) {
 
 // orderForm says which fields an order of a kind may have.
 type orderForm struct {
-	lanes, oneLane, all, topics, wholeLink, from bool
+	lanes, oneLane, all, topics, groups, wholeLink, from bool
 }
 
 func orderForms() map[model.OrderKind]orderForm {
 	return map[model.OrderKind]orderForm{
 		model.OrderPause:   {wholeLink: true, topics: true},
 		model.OrderResume:  {wholeLink: true, topics: true},
-		model.OrderAccept:  {wholeLink: true, topics: true},
+		model.OrderAccept:  {wholeLink: true, topics: true, groups: true},
 		model.OrderRetry:   {lanes: true, all: true},
 		model.OrderRebuild: {lanes: true, all: true},
 		model.OrderSkip:    {lanes: true, oneLane: true},
@@ -92,6 +93,10 @@ func checkOrder(o model.Order) *Error {
 		return BadRequest("leave lanes out", "%s takes no lanes", o.Kind)
 	case len(o.Topics) > 0 && !f.topics:
 		return BadRequest("leave topics out", "%s takes no topics", o.Kind)
+	case len(o.Groups) > 0 && !f.groups:
+		return BadRequest("leave groups out", "%s takes no groups", o.Kind)
+	case len(o.Groups) > 0 && len(o.Topics) > 0:
+		return BadRequest("send two orders", "%s takes topics or groups, not both", o.Kind)
 	case o.All && (!f.all || len(o.Lanes) > 0):
 		return BadRequest("all stands instead of lanes, with retry and rebuild", "%s does not go with these subjects and all", o.Kind)
 	case f.oneLane && len(o.Lanes) != 1:
@@ -120,10 +125,11 @@ func checkOrderFields(o model.Order, f orderForm) *Error {
 			return BadRequest("a lane has a topic and a partition from 0 on", "lane %q/%d is not allowed", l.Topic, l.Partition)
 		}
 	}
-	for _, t := range o.Topics {
-		if t == "" {
-			return BadRequest("topics have names", "a topic without a name is not allowed")
-		}
+	if slices.Contains(o.Topics, "") {
+		return BadRequest("topics have names", "a topic without a name is not allowed")
+	}
+	if slices.Contains(o.Groups, "") {
+		return BadRequest("groups have names", "a group without a name is not allowed")
 	}
 	return nil
 }

@@ -61,6 +61,10 @@ type Link struct {
 	Term           uint64    `json:"term"`
 	Seal           string    `json:"seal"` // "direct", "transaction", "none" or "unknown"
 	Lanes          Counts    `json:"lanes"`
+	// Groups are the link's consumer groups, without those that are left out or have nothing to do with it.
+	Groups Counts `json:"groups"`
+	// Alarms counts the alarms of groups that are raised; the groups have them.
+	Alarms AlarmCounts `json:"alarms"`
 	// SourceID and TargetID are the clusters' own ids, as the link's claim names them.
 	SourceID string `json:"source_id,omitempty"`
 	TargetID string `json:"target_id,omitempty"`
@@ -194,29 +198,18 @@ type Gap struct {
 	TargetTo   int64 `json:"target_to,omitempty"`
 }
 
-// LagAnswer is the answer of GET …/lag.
-type LagAnswer struct {
-	Schema int   `json:"schema"`
-	Lag    []Lag `json:"lag"`
-}
-
-// Lag is how far one lane is behind: source offsets that can be read (up to the stable end, or to the end on a
-// read-uncommitted link) and are not copied, and for how long the oldest has waited. A figure that is not known is null.
-type Lag struct {
-	Link      string   `json:"link"`
-	Topic     string   `json:"topic"`
-	Partition int32    `json:"partition"`
-	State     string   `json:"state"`
-	Records   *int64   `json:"records"`
-	Seconds   *float64 `json:"seconds"`
-}
-
 // TranslateRequest is the body of POST …/translate. Topic is the name on the source in both directions; Offset is an
-// offset of the source, or with Reverse of the target.
+// offset of the source, or with Reverse of the target. Groups, by their names on the source, ask for where these stand
+// on the source, or with Reverse on the target; AllGroups for every group that has a position in a topic of the link.
 type TranslateRequest struct {
-	Reverse bool       `json:"reverse"`
-	Offsets []Position `json:"offsets"`
+	Reverse   bool       `json:"reverse"`
+	Offsets   []Position `json:"offsets"`
+	Groups    []string   `json:"groups,omitempty"`
+	AllGroups bool       `json:"all_groups,omitempty"`
 }
+
+// OfGroups reports whether positions of groups are asked for.
+func (r TranslateRequest) OfGroups() bool { return r.AllGroups || len(r.Groups) > 0 }
 
 // Position is an offset in a lane, "next to read".
 type Position struct {
@@ -245,7 +238,20 @@ type Offset struct {
 	NeverCopied int64 `json:"never_copied,omitempty"`
 	// Ahead is how far the offset asked for lies beyond what was copied (ahead only).
 	Ahead int64 `json:"ahead,omitempty"`
+	// Group is whose position was asked for, where that is a group's; TargetGroup its name on the target. PositionFrom
+	// is who told it, a From… word, and AsOf when it stood there.
+	Group        string     `json:"group,omitempty"`
+	TargetGroup  string     `json:"target_group,omitempty"`
+	PositionFrom string     `json:"position_from,omitempty"`
+	AsOf         *time.Time `json:"as_of,omitempty"`
 }
+
+// Who told where a group stands.
+const (
+	FromService    = "service"     // the running service, as of its last look at the groups
+	FromCluster    = "cluster"     // the cluster itself, asked for this answer
+	FromStateTopic = "state_topic" // the state topic, as of the last position that was taken over from the source
+)
 
 // The states of a translated offset.
 const (
@@ -254,4 +260,5 @@ const (
 	OffsetBeforeStart = "before_start" // before the first copied record; the first copied record
 	OffsetAhead       = "ahead"        // not copied yet; the end of what was copied
 	OffsetUnknown     = "unknown"      // no such lane, or nothing of it was copied
+	OffsetNotCopied   = "not_copied"   // a position of a group in a topic that is not the link's
 )

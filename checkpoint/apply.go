@@ -33,7 +33,7 @@ func Apply(ctx context.Context, c *kafka.Cluster, rows []Row) []Row {
 		return out
 	}
 	a := applier{c: c, now: Reread(ctx, c, slices.Sorted(maps.Keys(writes)))}
-	a.topics, a.topicsErr = c.Metadata(ctx, topicsOf(writes)...)
+	a.topics, a.topicsErr = c.QuickMetadata(ctx, topicsOf(writes)...)
 	for group, rows := range writes {
 		if rows = slices.DeleteFunc(rows, a.leavesOut); len(rows) == 0 {
 			delete(writes, group)
@@ -90,7 +90,7 @@ func changed(now Picture, r Row) (State, string) {
 	switch {
 	case !exists && r.Target < 0:
 		return "", ""
-	case exists && (!g.Supported() || g.Protocol != "" && g.Protocol != "consumer"):
+	case exists && (!g.Supported() || !g.plain()):
 		return StateTypeConflict, fmt.Sprintf("on the target %s is a group of type %s and protocol %q", g.Name, g.Type, g.Protocol)
 	case exists && !g.Idle():
 		return StateActiveOnTarget, fmt.Sprintf("the group is in state %s on the target", cmp.Or(g.State, "unknown"))
@@ -122,7 +122,8 @@ func (a *applier) missing(r Row) (State, string) {
 	return unreadable(err, r)
 }
 
-// commitAll commits the groups at their coordinators, all of them at once.
+// commitAll commits the groups at their coordinators, all of them at once. Each has answered just now, so none is given up
+// early: a commit waits for the replicas of the topic of offsets, which may take as long as one of them is being replaced.
 func (a *applier) commitAll(ctx context.Context, writes map[string][]*Row) {
 	at, lost := a.c.Coordinators(ctx, slices.Sorted(maps.Keys(writes)))
 	for group, err := range lost {
@@ -135,7 +136,7 @@ func (a *applier) commitAll(ctx context.Context, writes map[string][]*Row) {
 		byBroker[at[group]] = append(byBroker[at[group]], group)
 	}
 	limit := max(1, commitsInFlight/max(1, len(byBroker)))
-	a.c.EachBroker(ctx, slices.Collect(maps.Keys(byBroker)), func(ctx context.Context, broker int32, heard func()) {
+	a.c.EachBroker(ctx, slices.Collect(maps.Keys(byBroker)), 0, func(ctx context.Context, broker int32, heard func()) {
 		groups := byBroker[broker]
 		inParallel(len(groups), limit, func(i int) {
 			a.commit(ctx, broker, groups[i], writes[groups[i]])

@@ -16,6 +16,8 @@ type Lane struct {
 	// Held is why offsets of the source do not mean what the map says: the source topic is another one (recreated,
 	// source_replaced), or both sides disagree (diverged, plan_lost, target_lost). Empty while the map holds.
 	Held model.Reason
+	// Waits says, for people, what keeps a lane without a map from being opened; "" is nothing known.
+	Waits string
 	// SrcStart and SrcEnd are the source's log start and end, DstStart and DstEnd the target's; -1 when not known.
 	SrcStart, SrcEnd int64
 	DstStart, DstEnd int64

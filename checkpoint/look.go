@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -23,25 +25,24 @@ type look struct {
 	c    *kafka.Cluster
 	want func(string) bool
 
+	moved error // why the lists may be incomplete although all came
+
 	mu     sync.Mutex // guards the fields below
 	groups map[string]Group
 	failed map[string]error
-	silent []error // of brokers that did not list their groups
-	listed int     // brokers that did
+	silent map[int32]error // brokers that did not list their groups
+}
+
+func newLook(c *kafka.Cluster, want func(string) bool) *look {
+	return &look{c: c, want: want, groups: map[string]Group{}, failed: map[string]error{}, silent: map[int32]error{}}
 }
 
 // broker asks one broker for its groups and their offsets.
 func (l *look) broker(ctx context.Context, broker int32, heard func()) {
 	groups, err := l.c.ListGroups(ctx, broker, l.want)
 	heard()
-	l.mu.Lock()
-	if err != nil {
-		l.silent = append(l.silent, err)
-	} else {
-		l.listed++
-	}
-	l.mu.Unlock()
-	var with []kafka.GroupListing
+	l.took(broker, len(groups), err)
+	with := make([]kafka.GroupListing, 0, len(groups))
 	for _, g := range groups {
 		if group := groupOf(g); group.Supported() {
 			with = append(with, g)
@@ -50,6 +51,19 @@ func (l *look) broker(ctx context.Context, broker int32, heard func()) {
 		}
 	}
 	l.fetch(ctx, broker, with, heard)
+}
+
+// took notes that a broker listed n groups, or why it did not.
+func (l *look) took(broker int32, n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.silent[broker] = err
+		return
+	}
+	if len(l.groups) == 0 {
+		l.groups = make(map[string]Group, n)
+	}
 }
 
 // fetch reads the offsets of groups at their coordinator: the first request alone, since it tells whether the broker
@@ -96,8 +110,7 @@ func (l *look) fetchSome(ctx context.Context, broker int32, groups []kafka.Group
 	return len(groups)
 }
 
-// answered takes what a coordinator answered about one group. A group that was deleted meanwhile is gone, which is no
-// fault. Topic names are kept once.
+// answered takes what a coordinator answered about one group. Topic names are kept once.
 func (l *look) answered(g Group, a *kmsg.OffsetFetchResponseGroup, topics map[string]string) {
 	if a == nil {
 		l.fail(errors.New("the coordinator left it out of its answer"), g.Name)
@@ -106,12 +119,23 @@ func (l *look) answered(g Group, a *kmsg.OffsetFetchResponseGroup, topics map[st
 	switch err := kerr.ErrorForCode(a.ErrorCode); {
 	case err == nil:
 		readOffsets(&g, a.Topics, topics)
-		l.found(g)
+		if !g.trace() {
+			l.found(g)
+		}
 	case errors.Is(err, kerr.GroupIDNotFound):
 	default:
 		l.fail(fmt.Errorf("fetch offsets of group %s from cluster %s: %w", g.Name, l.c.Name(), err), g.Name)
 	}
 }
+
+// trace reports whether a listed group is as good as gone: it has neither members nor positions. Brokers answer so for a
+// group that was deleted since it was listed.
+func (g Group) trace() bool {
+	return g.Idle() && g.plain() && len(g.Offsets)+len(g.Unstable) == 0
+}
+
+// plain reports whether consumers made the group, or somebody who only commits.
+func (g Group) plain() bool { return g.Protocol == "" || g.Protocol == "consumer" }
 
 // found notes a group. Of two coordinators that list it, because it moves, the one that could be read counts.
 func (l *look) found(g Group) {
@@ -137,7 +161,11 @@ func (l *look) fail(err error, names ...string) {
 func (l *look) picture() Picture {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Picture{Groups: l.groups, Failed: l.failed, Partial: errors.Join(l.silent...)}
+	p := Picture{Groups: l.groups, Failed: l.failed, Partial: l.moved}
+	for _, broker := range slices.Sorted(maps.Keys(l.silent)) {
+		p.Partial = errors.Join(p.Partial, l.silent[broker])
+	}
+	return p
 }
 
 func groupOf(g kafka.GroupListing) Group {

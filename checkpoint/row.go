@@ -25,9 +25,14 @@ type Row struct {
 	// Again is how many records the group would read on the target, if it moved now, that it had read on the source;
 	// negative where it would leave some out; 0 when it is synced.
 	Again int64
-	// Write says that Translated is to be committed; Base is what is stored before that.
+	// Write says that Translated is to be committed; Base is stored before that. A position that is pending is synced then;
+	// one in another state keeps it: it is only written again so that the target does not forget it.
 	Write bool
-	Base  Base
+	// Base is what is known of the position; Save says that it is to be stored.
+	Base Base
+	Save bool
+	// Forget says that what is stored of the position is to be removed: it vanished, and that was accepted.
+	Forget bool
 	// Backwards says that the write moves the target back, and the detail says why that is right.
 	Backwards bool
 }
@@ -38,7 +43,7 @@ type Base struct {
 	Next    int64      // written last, or about to be
 	At      time.Time  // when
 	Opening uint64     // the lane's opening whose map translated it
-	Was     []Stamped  // values before it: those of the last ten minutes, and always the one before
+	Was     []Stamped  // values before it, see [rememberFor]; the last is what the target had when Next was decided
 	Ahead   bool       // Source was ahead of what was copied: Next is the cursor's
 	Suspect *Suspicion // the source's position is not followed, since when and why
 }
@@ -47,6 +52,8 @@ type Base struct {
 type Stamped struct {
 	Offset int64
 	At     time.Time
+	// Landed says that it was seen on the target.
+	Landed bool
 }
 
 // Suspicion is a source position that is not followed.
@@ -63,8 +70,11 @@ type Pass struct {
 	At     time.Time // when the source's positions had been read
 	Took   time.Duration
 	Groups map[string]Group // of the source
+	Target map[string]Group // of the target, by the names there and without positions
 	Rows   []Row            // by group, topic and partition
 	Lanes  map[Key]Lane
+	// Stale are groups whose positions this pass could not read, and when they were read.
+	Stale map[string]time.Time
 	// Err is why the pass could not do its whole work; Rows are then the last known ones with what is known about it.
 	Err error
 }

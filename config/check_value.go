@@ -19,6 +19,9 @@ import (
 // maxName keeps "lockstep.<link>.state" and the transactional id well below Kafka's limits.
 const maxName = 100
 
+// maxSeparator keeps the names of MirrorMaker 2's topics below Kafka's limit, with the longest names of clusters.
+const maxSeparator = 20
+
 // quote shows a value of the operator's in a message, cut when it is long.
 func quote(text string) string {
 	const longest = 80
@@ -50,6 +53,19 @@ func checkName(text string) string {
 	case !legal(text):
 		return quote(text) + " has characters that a name cannot have"
 	case len(text) > maxName:
+		return fmt.Sprintf("%s has %d characters", quote(text), len(text))
+	}
+	return ""
+}
+
+// checkSeparator serves names of topics that MirrorMaker 2 would make.
+func checkSeparator(text string) string {
+	switch {
+	case text == "":
+		return "is empty"
+	case !legal(text):
+		return quote(text) + " has characters that a topic name cannot have"
+	case len(text) > maxSeparator:
 		return fmt.Sprintf("%s has %d characters", quote(text), len(text))
 	}
 	return ""
@@ -165,6 +181,20 @@ func checkRename(text string) string {
 		return quote(text) + " is too long for a topic name"
 	case strings.HasPrefix(text, "lockstep."), strings.HasPrefix(text, "__"):
 		return quote(text) + " makes names that are kept for internal topics"
+	}
+	return ""
+}
+
+// checkGroupRename demands exactly one {group}, as checkRename does for topics. Group names may hold any character.
+func checkGroupRename(text string) string {
+	rest := strings.Replace(text, groupVariable, "", 1)
+	switch {
+	case rest == text:
+		return quote(text) + " has no {group}"
+	case strings.Contains(rest, groupVariable):
+		return quote(text) + " has more than one {group}"
+	case strings.HasPrefix(text, ownGroups):
+		return quote(text) + " makes names that are kept for lockstep itself"
 	}
 	return ""
 }

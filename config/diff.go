@@ -174,8 +174,11 @@ func same(a, b any) bool {
 
 // shown returns a value as it is printed: a text as it is, anything else as JSON, in which secrets are redacted.
 func shown(v any) string {
-	if text, ok := v.(string); ok {
-		return text
+	switch v := v.(type) {
+	case string:
+		return v
+	case Duration:
+		return v.String()
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -1,6 +1,9 @@
 package config
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // Type is the form of a key's value.
 type Type string
@@ -15,6 +18,7 @@ const (
 	TypeBool    Type = "true or false"
 	TypeInt     Type = "number"
 	TypeSize    Type = "size" // an int64 of bytes, or bytes per second
+	TypeSpan    Type = "duration"
 	TypeList    Type = "list of texts"
 	TypeSecret  Type = "secret"
 )
@@ -32,7 +36,7 @@ type Key struct {
 	Values   []string
 	Allowed  string // for people, where Type and Values do not say it
 	Example  string // what the reference shows instead of the default
-	Min, Max int64  // for numbers and sizes
+	Min, Max int64  // for numbers and sizes; of a duration in nanoseconds
 	Reload   Reload // how a changed value is taken over; "" is as in the section around it
 
 	check func(text string) string // what is wrong with a text, or with one entry of a list of texts; "" is nothing
@@ -43,7 +47,7 @@ const namesAllowed = "letters, digits, dots, underscores and hyphens, at most 10
 // Keys returns the table, sections before what is in them. Every key of the product has exactly one row.
 func Keys() []Key {
 	var rows []Key
-	for _, part := range [][]Key{processKeys(), clusterKeys(), linkKeys()} {
+	for _, part := range [][]Key{processKeys(), clusterKeys(), linkKeys(), groupKeys(), mirrorMakerKeys(), limitKeys()} {
 		rows = append(rows, part...)
 	}
 	return rows
@@ -132,7 +136,7 @@ func linkKeys() []Key {
 		{Path: "links[].name", Type: TypeText, Required: true, Example: "dr", Allowed: namesAllowed, check: checkName,
 			Help: "Name of the link; it becomes part of the state topic's name on the target, so keep it."},
 		{Path: "links[].source", Type: TypeText, Required: true, Example: "primary", Allowed: "a name of clusters",
-			Help: "Cluster to copy from; nothing is written there."},
+			Help: "Cluster to copy from; nothing is written there, unless mirrormaker.offset_syncs says so."},
 		{Path: "links[].target", Type: TypeText, Required: true, Example: "backup", Allowed: "a name of clusters, not the source",
 			Help: "Cluster to copy to."},
 
@@ -160,7 +164,48 @@ func linkKeys() []Key {
 			Help: "Whether the settings of a source topic are carried over to its copy."},
 		{Path: "links[].configs.exclude", Type: TypeList, Default: "", Allowed: patterns, check: checkPattern,
 			Help: "Settings that are not carried over, such as retention\\..*"},
+	}
+}
 
+// groupKeys are the keys of a link's consumer groups.
+func groupKeys() []Key {
+	const patterns = "a list of RE2 patterns, each for whole names"
+	return []Key{
+		{Path: "links[].groups", Reload: ReloadLive, Type: TypeSection, Help: "The consumer groups, which are kept on the target where they stand on the source."},
+		{Path: "links[].groups.include", Type: TypeList, Default: ".*", Allowed: patterns, check: checkPattern,
+			Help: "Groups to keep on the target; lockstep's own (lockstep\\..*) never are, and an empty list is none."},
+		{Path: "links[].groups.exclude", Type: TypeList, Default: "console-consumer-.*,connect-.*,__.*", Allowed: patterns, check: checkPattern,
+			Help: "Groups to leave out; wins over include, and a list given here replaces the default one."},
+		{Path: "links[].groups.rename", Type: TypeText, Default: groupVariable, check: checkGroupRename,
+			Allowed: "text with exactly one {group}; names that begin with lockstep. are refused",
+			Help:    "Name on the target, where {group} stands for the name on the source."},
+		{Path: "links[].groups.interval", Type: TypeSpan, Default: "2s", Min: int64(500 * time.Millisecond), Max: int64(time.Hour),
+			Help: "Time from one look at the groups to the next."},
+		{Path: "links[].groups.sync", Type: TypeBool, Default: "true",
+			Help: "Whether positions are committed on the target; false only shows them translated."},
+		{Path: "links[].groups.max_rewind", Type: TypeInt, Default: "10000", Unit: "records", Min: 0, Max: math.MaxInt64,
+			Help: "A source position that jumps back by more than this is not followed at once, as it may be a mistake."},
+		{Path: "links[].groups.rewind_hold", Type: TypeSpan, Default: "5m", Min: 0, Max: int64(30 * 24 * time.Hour),
+			Help: "For how long such a position is not followed, unless lockstep groups accept says so."},
+	}
+}
+
+// mirrorMakerKeys are the keys of what a link writes for MirrorMaker 2's readers.
+func mirrorMakerKeys() []Key {
+	return []Key{
+		{Path: "links[].mirrormaker", Type: TypeSection, Help: "Topics for programs that read what MirrorMaker 2 writes, such as Java's RemoteClusterUtils."},
+		{Path: "links[].mirrormaker.topics", Type: TypeBool, Default: "false",
+			Help: "Whether checkpoints, offset syncs and heartbeats are written in MirrorMaker 2's formats."},
+		{Path: "links[].mirrormaker.offset_syncs", Type: TypeEnum, Default: "target", Values: []string{"target", "source"},
+			Help: "The cluster that offset syncs are written to; source is where MirrorMaker 2 has them, and the only thing that lockstep ever writes there."},
+		{Path: "links[].mirrormaker.separator", Type: TypeText, Default: ".", check: checkSeparator,
+			Allowed: "letters, digits, dots, underscores and hyphens, at least one, at most 20",
+			Help:    "What stands between the parts of the topics' names, as MirrorMaker 2's replication.policy.separator."},
+	}
+}
+
+func limitKeys() []Key {
+	return []Key{
 		{Path: "links[].limits", Reload: ReloadLive, Type: TypeSection, Help: "Bounds for this link."},
 		{Path: "links[].limits.bytes_per_second", Type: TypeSize, Default: "0", Unit: "bytes per second", Min: 0, Max: math.MaxInt64,
 			Help: "Speed of the link in this process; 0 is no limit."},

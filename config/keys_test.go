@@ -42,7 +42,7 @@ func fields(typ reflect.Type, at string) map[string]reflect.Type {
 func TestKeys_MatchTheTypes(t *testing.T) {
 	t.Parallel()
 	goTypes := map[Type]string{
-		TypeText: "string", TypeEnum: "string", TypeBool: "bool", TypeInt: "int", TypeSize: "int64",
+		TypeText: "string", TypeEnum: "string", TypeBool: "bool", TypeInt: "int", TypeSize: "int64", TypeSpan: "config.Duration",
 		TypeList: "[]string", TypeSecret: "config.Secret",
 	}
 	table, types := map[string]string{}, map[string]string{}
@@ -62,7 +62,7 @@ func TestKeys_MatchTheTypes(t *testing.T) {
 // JSON and YAML must show the same names.
 func TestKeys_JSONNamesAreYAMLNames(t *testing.T) {
 	t.Parallel()
-	for _, typ := range []any{Config{}, Node{}, API{}, Metrics{}, Log{}, Limits{}, Cluster{}, TLS{}, SASL{}, Link{}, Topics{}, Configs{}, LinkLimits{}} {
+	for _, typ := range []any{Config{}, Node{}, API{}, Metrics{}, Log{}, Limits{}, Cluster{}, TLS{}, SASL{}, Link{}, Topics{}, Configs{}, Groups{}, MirrorMaker{}, LinkLimits{}} {
 		for f := range reflect.TypeOf(typ).Fields() {
 			if f.Tag.Get("yaml") != f.Tag.Get("json") {
 				t.Errorf("%T.%s has the names %q and %q", typ, f.Name, f.Tag.Get("yaml"), f.Tag.Get("json"))

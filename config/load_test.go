@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -33,6 +34,9 @@ func TestLoad_SmallestFile(t *testing.T) {
 			Topics: Topics{Include: []string{".*"}, Exclude: []string{}, Rename: "{topic}"},
 			Start:  "earliest", Isolation: "read_committed", OnGap: "continue",
 			Configs: Configs{Sync: true, Exclude: []string{}},
+			Groups: Groups{Include: []string{".*"}, Exclude: []string{"console-consumer-.*", "connect-.*", "__.*"}, Rename: "{group}",
+				Interval: Duration(2 * time.Second), Sync: true, MaxRewind: 10_000, RewindHold: Duration(5 * time.Minute)},
+			MirrorMaker: MirrorMaker{OffsetSyncs: "target", Separator: "."},
 		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -68,6 +72,9 @@ func TestLoad_EveryKey(t *testing.T) {
 			Topics: Topics{Include: []string{"a", "b{1,2}"}, Exclude: []string{"c"}, Rename: "x-{topic}"},
 			Start:  "2026-01-31T08:00:00Z", Isolation: "read_uncommitted", OnGap: "pause", ReplicationFactor: 3,
 			Configs: Configs{Exclude: []string{"d"}}, Limits: LinkLimits{BytesPerSecond: 5_000_000},
+			Groups: Groups{Include: []string{"e"}, Exclude: []string{"f"}, Rename: "y-{group}", Interval: Duration(10 * time.Second),
+				MaxRewind: 5, RewindHold: Duration(90 * time.Minute)},
+			MirrorMaker: MirrorMaker{Topics: true, OffsetSyncs: "source", Separator: "__"},
 		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

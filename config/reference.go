@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
@@ -19,6 +20,7 @@ const referenceHead = `# Every key of lockstep's configuration, with its default
 # "a,b" or, when an entry has a comma, ["a","b"].
 #
 # Sizes are numbers of bytes, or numbers with KiB, MiB, GiB, TiB (powers of 1024) or kB, MB, GB, TB (powers of 1000).
+# Durations have units: 500ms, 2s, 5m, 1h30m.
 # Patterns are RE2 and match whole names. Files are found from the folder where lockstep was started.
 #
 # A running service takes over a changed file within seconds, and on SIGHUP at once. A file with faults changes nothing.
@@ -128,6 +130,8 @@ func (n *node) shown() string {
 	switch {
 	case n.Type == TypeList && text == "":
 		return "[]"
+	case n.Type == TypeList && n.Example == "":
+		return listText(text)
 	case n.Type == TypeList, n.Type == TypeBool, n.Type == TypeInt, n.Type == TypeSize:
 		return text
 	case regexp.MustCompile(`^[A-Za-z./][A-Za-z0-9_./-]*$`).MatchString(text):
@@ -135,6 +139,16 @@ func (n *node) shown() string {
 	default:
 		return strconv.Quote(text)
 	}
+}
+
+// listText returns the entries of a default as a YAML list.
+func listText(text string) string {
+	list, _ := parseList(text)
+	entries, err := json.Marshal(list)
+	if err != nil {
+		return text // texts can always be encoded
+	}
+	return strings.ReplaceAll(string(entries), `","`, `", "`)
 }
 
 // WriteMarkdown writes every key as one table for the documentation.

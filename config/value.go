@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// parse turns a scalar's text into the value of the key: string, bool, int64 or []string. It serves defaults, YAML
+// parse turns a scalar's text into the value of the key: string, bool, int64, Duration or []string. It serves defaults, YAML
 // scalars, environment variables and flags alike. wrong says what is wrong with the text; it never contains a secret.
 func (k Key) parse(text string) (value any, wrong string) {
 	switch k.Type {
@@ -20,6 +20,8 @@ func (k Key) parse(text string) (value any, wrong string) {
 		return parseInt(text)
 	case TypeSize:
 		return parseSize(text, k.Unit)
+	case TypeSpan:
+		return parseDuration(text)
 	case TypeEnum:
 		return k.parseEnum(text)
 	case TypeList:
@@ -133,6 +135,8 @@ func (k Key) judge(value any) string {
 	switch v := value.(type) {
 	case int64:
 		return k.outOfRange(v)
+	case Duration:
+		return k.outOfRange(int64(v))
 	case string:
 		return k.judgeText(v)
 	}
@@ -189,6 +193,8 @@ func (k Key) allowed() string {
 		return "true, false"
 	case k.Type == TypeSize:
 		return "a number of " + k.Unit + " or a size such as 64MiB" + k.bounds()
+	case k.Type == TypeSpan:
+		return "a duration with its unit (ms, s, m, h), such as 2s or 1m30s" + k.bounds()
 	case k.Type == TypeInt:
 		return "a whole number" + k.bounds()
 	}
@@ -207,6 +213,9 @@ func (k Key) bounds() string {
 }
 
 func (k Key) amount(n int64) string {
+	if k.Type == TypeSpan {
+		return Duration(n).String()
+	}
 	if k.Type == TypeSize && n >= 1<<20 && n%(1<<20) == 0 {
 		return strconv.FormatInt(n>>20, 10) + "MiB"
 	}

@@ -30,7 +30,7 @@ func commitOffsets(t testing.TB, c *kafkatest.Cluster, group, topic string, offs
 }
 
 // committed are a group's positions in a topic, from partition 0 on.
-func committed(t testing.TB, c *kafkatest.Cluster, group, topic string) string {
+func committedText(t testing.TB, c *kafkatest.Cluster, group, topic string) string {
 	t.Helper()
 	os, err := c.Kadm().FetchOffsets(t.Context(), group)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestOffsets_WithKafkasTool(t *testing.T) {
 			right := func() (out []string) {
 				for i, g := range groups {
 					commitOffsets(t, c, g, topic, int64(10+i), int64(20+i), int64(30+i))
-					out = append(out, committed(t, c, g, topic))
+					out = append(out, committedText(t, c, g, topic))
 				}
 				return out
 			}
@@ -88,7 +88,7 @@ func TestOffsets_WithKafkasTool(t *testing.T) {
 			check := func(what string) {
 				t.Helper()
 				for i, g := range groups {
-					if got := committed(t, c, g, topic); got != want[i] {
+					if got := committedText(t, c, g, topic); got != want[i] {
 						t.Errorf("%s: group %s stands at %s, want %s", what, g, got, want[i])
 					}
 				}
@@ -112,7 +112,7 @@ func TestOffsets_WithKafkasTool(t *testing.T) {
 			check("our CSV in the tool (" + errs + ")")
 			wrong()
 			c.RunTool(t, kafkatest.GroupsTool, "--reset-offsets", "--from-file", one, "--execute", "--group", "billing")
-			if got := committed(t, c, "billing", topic); got != want[0] {
+			if got := committedText(t, c, "billing", topic); got != want[0] {
 				t.Errorf("our CSV of one group in the tool: %s, want %s", got, want[0])
 			}
 			for what, text := range map[string]string{"describe": described, "verbose": verbose, "export": exported} {
@@ -129,7 +129,7 @@ func TestOffsets_WithKafkasTool(t *testing.T) {
 }
 
 // member keeps a client in a group until the test ends, and returns when the group is stable.
-func member(ctx context.Context, t *testing.T, c *kafkatest.Cluster, group string, opts ...kgo.Opt) {
+func liveMember(ctx context.Context, t *testing.T, c *kafkatest.Cluster, group string, opts ...kgo.Opt) {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.Brokers()...), kgo.WithContext(ctx), kgo.DisableClientMetrics()}, opts...)...)
 	if err != nil {
@@ -165,10 +165,10 @@ func TestOffsets_ActiveGroupsAreRefused(t *testing.T) {
 	commitOffsets(t, dst, classic, topic, 5, 0)
 	commitOffsets(t, dst, consumer, topic, 6, 0)
 	commitOffsets(t, dst, idle, topic, 7, 0)
-	member(t.Context(), t, dst, classic, kgo.ConsumerGroup(classic), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
-	member(context.WithValue(t.Context(), "opt_in_kafka_next_gen_balancer_beta", true), t, dst, consumer, //nolint:revive,staticcheck // the library's own key
+	liveMember(t.Context(), t, dst, classic, kgo.ConsumerGroup(classic), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
+	liveMember(context.WithValue(t.Context(), "opt_in_kafka_next_gen_balancer_beta", true), t, dst, consumer, //nolint:revive,staticcheck // the library's own key
 		kgo.ConsumerGroup(consumer), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
-	member(t.Context(), t, dst, share, kgo.ShareGroup(share), kgo.ConsumeTopics(topic))
+	liveMember(t.Context(), t, dst, share, kgo.ShareGroup(share), kgo.ConsumeTopics(topic))
 
 	reset := func(code int, args ...string) result {
 		t.Helper()
@@ -179,7 +179,7 @@ func TestOffsets_ActiveGroupsAreRefused(t *testing.T) {
 	reset(3, "--group", share).says(t, "it is a share group on cluster backup")
 	reset(5, "--group", classic, "--group", idle).says(t, "written 2, verified 2", "2 of 4 steps are done")
 	for group, want := range map[string]string{classic: "0=5 1=0", consumer: "0=6 1=0", idle: "0=0 1=0"} {
-		if got := committed(t, dst, group, topic); got != want {
+		if got := committedText(t, dst, group, topic); got != want {
 			t.Errorf("group %s stands at %s, want %s", group, got, want)
 		}
 	}

@@ -14,7 +14,7 @@ func (l *lane) gap(key string, r laneRecord, value []byte) error {
 		return nil
 	}
 	var v gapValue
-	if err := decodeJSON(key, value, &v); err != nil {
+	if err := DecodeJSON(key, value, &v); err != nil {
 		return err
 	}
 	if last := l.newest(); v.Opening > 0 && last != nil && last.N > v.Opening {

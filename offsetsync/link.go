@@ -180,7 +180,7 @@ func take(key string, value []byte, v any, set func() error, gone func()) error 
 		gone()
 		return nil
 	}
-	if err := decodeJSON(key, value, v); err != nil {
+	if err := DecodeJSON(key, value, v); err != nil {
 		return err
 	}
 	return set()

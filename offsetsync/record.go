@@ -91,8 +91,9 @@ func encodeJSON(v any) []byte {
 	return b
 }
 
-// decodeJSON decodes a value of this version or an older one.
-func decodeJSON(key string, b []byte, v any) error {
+// DecodeJSON decodes the value of a state record whose format version, its first field, is 1. Errors wrap [ErrMalformed], or
+// are a [*NewerFormatError]. It is also for packages that [View.Handle] serves.
+func DecodeJSON(key string, b []byte, v any) error {
 	if !bytes.HasPrefix(b, []byte(`{"v":1,`)) { // which is how this version begins
 		if err := checkVersion(key, b); err != nil {
 			return err
@@ -135,7 +136,7 @@ func encodeOpening(o Opening) []byte {
 
 func decodeOpening(key string, r laneRecord, b []byte) (Opening, error) {
 	var v openingValue
-	if err := decodeJSON(key, b, &v); err != nil {
+	if err := DecodeJSON(key, b, &v); err != nil {
 		return Opening{}, err
 	}
 	o := Opening{

@@ -19,7 +19,7 @@ type View struct {
 	log     source
 	link    string
 	now     func() time.Time
-	others  map[string]func(statelog.Entry)
+	others  map[string]func(statelog.Entry) error
 	stopRun context.CancelCauseFunc // of the present Run; guarded by mu
 
 	mu      sync.RWMutex // guards the fields below
@@ -41,7 +41,7 @@ type source interface {
 func NewView(log Log) *View { return newView(log, log.Link()) }
 
 func newView(log source, link string) *View {
-	v := &View{log: log, link: link, now: time.Now, others: map[string]func(statelog.Entry){}, changed: make(chan struct{})}
+	v := &View{log: log, link: link, now: time.Now, others: map[string]func(statelog.Entry) error{}, changed: make(chan struct{})}
 	v.resetLocked()
 	return v
 }
@@ -52,8 +52,9 @@ func (v *View) resetLocked() {
 }
 
 // Handle gives entries whose key begins with kind to fn, in the order of the log and before Barrier counts them as read.
-// It is for other packages that keep state in the same topic, and has to be called before Run.
-func (v *View) Handle(kind string, fn func(statelog.Entry)) { v.others[kind] = fn }
+// It is for other packages that keep state in the same topic, and has to be called before Run. An error of fn ends Run,
+// like that of any other record that cannot be read.
+func (v *View) Handle(kind string, fn func(statelog.Entry) error) { v.others[kind] = fn }
 
 // Run follows the state topic, from its start, until ctx ends. It returns why ctx ended, what ended the following, or
 // what is wrong with a record: a [*NewerFormatError] or one that wraps [ErrMalformed]. A record that cannot be read is
@@ -119,8 +120,7 @@ func (v *View) applyOne(e statelog.Entry, now time.Time) error {
 		}
 	default:
 		if fn, ok := v.others[parts[0]]; ok {
-			fn(e)
-			return nil
+			return fn(e)
 		}
 		if ok, err := v.state.apply(e.Key, parts, e.Value, now); ok {
 			return err

@@ -103,10 +103,21 @@ func TestView_HandleGivesOtherKindsAway(t *testing.T) {
 	t.Parallel()
 	v := newView(&memLog{}, "dr")
 	var got []string
-	v.Handle("group", func(e statelog.Entry) { got = append(got, e.Key) })
+	refused := errors.New("refused")
+	v.Handle("group", func(e statelog.Entry) error {
+		got = append(got, e.Key)
+		if e.Key == "group/c" {
+			return refused
+		}
+		return nil
+	})
 	v.apply([]statelog.Entry{{Key: "group/a", Value: []byte("1")}, {Key: "group/b"}})
-	if diff := cmp.Diff([]string{"group/a", "group/b"}, got); diff != "" || len(v.Unknown()) > 0 {
-		t.Error(diff, v.Unknown())
+	if diff := cmp.Diff([]string{"group/a", "group/b"}, got); diff != "" || len(v.Unknown()) > 0 || v.err != nil {
+		t.Error(diff, v.Unknown(), v.err)
+	}
+	v.apply([]statelog.Entry{{Key: "group/c"}, {Key: "group/d"}})
+	if len(got) != 3 || !errors.Is(v.err, refused) {
+		t.Errorf("read %v; %v", got, v.err)
 	}
 }
 

@@ -63,10 +63,12 @@ func (r *running) show() api.Link {
 	a := api.Link{Name: r.cfg.Name, Source: r.cfg.Source, Target: r.cfg.Target, SafeToFailOver: api.SafetyUnknown(),
 		Owner: s.Owner, Term: s.Term, Seal: cmp.Or(string(s.Seal), "unknown"), Reason: string(s.Reason), Detail: s.Detail, Remedy: s.Remedy, Since: s.Since}
 	a.State, a.Lanes, a.RPO = api.Summarize(apiLanes(s.Lanes))
+	a.Groups = api.Counts{ByState: map[string]int{}}
 	if r.link != nil {
 		claim, _ := r.link.view.Claim()
 		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
 		a.Problems = problems(r.link.syncer.Topics(), time.Now())
+		a.Groups, a.Alarms = r.link.groupView().counts(), countAlarms(r.link.alarms.All())
 	}
 	switch {
 	case s.Reason != model.ReasonNone:
@@ -232,11 +234,17 @@ func (b *nodeBackend) Translate(ctx context.Context, name string, req api.Transl
 		return nil, stoppedError(r)
 	}
 	l := r.link
+	var stands []stand
+	if req.OfGroups() {
+		if stands, err = l.groupStands(ctx, req); err != nil {
+			return nil, err
+		}
+	}
 	l.manager.Flush(ctx)
 	if err := l.view.Barrier(ctx); err != nil {
 		return nil, err
 	}
-	return translateAll(name, req, func(id model.Lane) (offsetsync.LaneState, bool, error) {
+	return translateAll(name, req, stands, func(id model.Lane) (offsetsync.LaneState, bool, error) {
 		st, ok := l.view.Lane(id)
 		return st, ok, nil
 	})
@@ -251,7 +259,7 @@ func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]
 	if r.over() {
 		return nil, stoppedError(r)
 	}
-	steps, err := r.link.manager.Order(ctx, o)
+	steps, err := r.link.order(ctx, o)
 	if err != nil && ctx.Err() != nil {
 		return nil, err // the time was over, or nobody waits for the answer
 	}
@@ -259,6 +267,14 @@ func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]
 		return nil, api.Refused("nothing was done; lockstep status shows links and lanes", "%v", err)
 	}
 	return steps, nil
+}
+
+// order has an order carried out by whoever cares for its subjects.
+func (l *link) order(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
+	if len(o.Groups) > 0 {
+		return l.acceptGroups(ctx, o)
+	}
+	return l.manager.Order(ctx, o)
 }
 
 func (b *nodeBackend) Ready(context.Context) error {
@@ -295,15 +311,25 @@ func stoppedError(r *running) error {
 		Hint: "lockstep status tells more"}
 }
 
-// translateAll answers each position of a request from the lanes' states.
-func translateAll(link string, req api.TranslateRequest, lane func(model.Lane) (offsetsync.LaneState, bool, error)) ([]api.Offset, error) {
-	out := make([]api.Offset, 0, len(req.Offsets))
+// laneReader returns what is known of a lane, false when nothing is.
+type laneReader func(model.Lane) (offsetsync.LaneState, bool, error)
+
+// translateAll answers each position of a request, and those of groups, from the lanes' states.
+func translateAll(link string, req api.TranslateRequest, stands []stand, lane laneReader) ([]api.Offset, error) {
+	out := make([]api.Offset, 0, len(req.Offsets)+len(stands))
 	for _, p := range req.Offsets {
 		st, ok, err := lane(model.Lane{Link: link, Topic: p.Topic, Partition: p.Partition})
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, translated(link, p, req.Reverse, st, ok))
+	}
+	for _, s := range stands {
+		o, err := s.translated(link, req.Reverse, lane)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
 	}
 	return out, nil
 }

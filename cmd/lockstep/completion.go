@@ -36,6 +36,27 @@ func (a *app) completeTopics(cmd *cobra.Command, args []string, _ string) ([]str
 	return a.completeStopped(cmd, args, func(l api.Lane) string { return l.Link + ":" + l.Topic })
 }
 
+// completeGroups offers the groups of all links, or of the one that --link names.
+func (a *app) completeGroups(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	only := cmd.Flag("link").Value.String()
+	a.eachKnown(cmd, func(ctx context.Context, svc *api.Client, link string) {
+		if only != "" && only != link {
+			return
+		}
+		groups, err := svc.FilteredGroups(ctx, link, api.GroupFilter{})
+		if err != nil {
+			return // nothing to offer
+		}
+		for _, g := range groups {
+			if !slices.Contains(args, g.Group) {
+				out = append(out, g.Group)
+			}
+		}
+	})
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
 func (a *app) completeStopped(cmd *cobra.Command, args []string, name func(api.Lane) string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	a.eachKnown(cmd, func(ctx context.Context, svc *api.Client, link string) {

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/checkpoint"
+	"lockstep/checkpoint/mm2"
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -32,9 +35,16 @@ type link struct {
 	view     *offsetsync.View
 	manager  *replicator.Manager
 	syncer   *topicsync.Syncer
+	groups   *checkpoint.Syncer
+	mirror   *mm2.Writer // nil: nothing is written for readers of MirrorMaker 2
+	bases    *checkpoint.Bases
+	history  *checkpoint.History
+	alarms   *checkpoint.Alarms
 	young    bool                   // the link existed before this process: topics that appear now are younger than it
 	ready    atomic.Bool            // the first pass over the topics is done
 	waits    atomic.Pointer[string] // why it is not, as far as that is known
+
+	selection atomic.Pointer[config.Link] // which topics are selected now
 }
 
 // newLink prepares a link of a configuration. It asks no broker.
@@ -66,6 +76,9 @@ func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *lin
 	if err != nil {
 		return nil, err
 	}
+	if err := l.newGroups(cfg); err != nil {
+		return nil, err
+	}
 	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
 	return l, nil
 }
@@ -74,6 +87,9 @@ func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *lin
 func (l *link) retune(cfg config.Link, all []config.Link) error {
 	tuning, err := tuningOf(cfg)
 	if err != nil {
+		return err
+	}
+	if err := l.retuneGroups(cfg); err != nil {
 		return err
 	}
 	l.manager.Tune(tuning)
@@ -216,6 +232,10 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 			defer stop()
 			return l.copyOnceFrom(until)
 		}
+		var groups sync.WaitGroup
+		defer groups.Wait()
+		groups.Go(func() { l.keepGroups(until) })
+		groups.Go(func() { l.keepMirror(until) })
 		err := l.keepTopics(until)
 		if err != nil {
 			stop() // copying without anybody who watches the topics would look well, whatever became of them

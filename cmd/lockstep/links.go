@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"lockstep/checkpoint"
 	"lockstep/config"
 	"lockstep/replicator"
 )
@@ -64,6 +65,17 @@ func (s *links) status() []replicator.LinkStatus {
 	var out []replicator.LinkStatus
 	for _, r := range s.now() {
 		out = append(out, r.status())
+	}
+	return out
+}
+
+// groups returns the consumer groups of every link.
+func (s *links) groups() []checkpoint.LinkGroups {
+	var out []checkpoint.LinkGroups
+	for _, r := range s.now() {
+		if r.link != nil {
+			out = append(out, checkpoint.LinkGroups{Link: r.cfg.Name, Pass: r.link.groups.Last(), Ages: r.link.ages(), Alarms: r.link.alarms.All()})
+		}
 	}
 	return out
 }

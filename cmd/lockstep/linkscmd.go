@@ -92,6 +92,7 @@ func linkTable(l api.Link) *table {
 		t.add("", "without "+plural(l.RPO.UnknownLanes, "lane")+", as the source has not told where it ends")
 	}
 	t.add("lanes", fmt.Sprintf("%d: %s", l.Lanes.Total, lanesText(l.Lanes)))
+	t.add("groups", fmt.Sprintf("%d: %s", l.Groups.Total, lanesText(l.Groups)))
 	for _, p := range l.Pauses {
 		what := "the link"
 		if p.Topic != "" {

@@ -86,6 +86,12 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
+// isNotFound reports whether a service answered that there is no such thing.
+func isNotFound(err error) bool {
+	answer, ok := errors.AsType[*api.Error](err)
+	return ok && answer.Code == api.CodeNotFound
+}
+
 // app is what all commands share.
 type app struct {
 	stdin          io.Reader
@@ -112,7 +118,7 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVar(&a.server, "server", "", "address of a running service, http://host:port (default: api.listen of the configuration)")
 	f.StringVarP(&a.output, "output", "o", "table", "table, json or csv")
 	root.AddCommand(
-		a.runCommand(), a.validateCommand(), a.statusCommand(), a.lagCommand(), a.gapsCommand(), a.linksCommand(), a.lanesCommand(), a.topicsCommand(),
+		a.runCommand(), a.validateCommand(), a.statusCommand(), a.lagCommand(), a.gapsCommand(), a.linksCommand(), a.lanesCommand(), a.topicsCommand(), a.groupsCommand(),
 		a.translateCommand(), a.offsetsCommand(), a.configCommand(), a.versionCommand(), a.demoCommand(),
 	)
 	for _, c := range allCommands(root) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/api"
+	"lockstep/checkpoint"
 	"lockstep/cluster"
 	"lockstep/config"
 	"lockstep/replicator"
@@ -51,6 +52,7 @@ func newNode(set *settings, log *slog.Logger, level *slog.LevelVar) (*node, erro
 	n.metrics = replicator.NewMetrics(n.registry)
 	n.links = newLinks(n)
 	n.registry.MustRegister(replicator.NewCollector(cfg.Metrics.PerLane, n.links.status))
+	n.registry.MustRegister(checkpoint.NewCollector(n.links.groups))
 	n.reload = newReloader(set, n.apply, n.registry, log)
 	return n, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/api"
+	"lockstep/checkpoint"
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
@@ -80,6 +81,9 @@ type offlineLink struct {
 	dst   *kafka.Cluster
 	state *statelog.Log
 	view  *offsetsync.View
+
+	bases   *checkpoint.Bases
+	history *checkpoint.History
 }
 
 var _ api.Backend = (*offline)(nil)
@@ -114,13 +118,9 @@ func (o *offline) open(ctx context.Context, name string) (*offlineLink, error) {
 }
 
 func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink, error) {
-	dst, ok := o.clusters[cfg.Target]
-	if !ok {
-		var err error
-		if dst, err = kafka.Dial(o.cfg.Clusters[cfg.Target], kafka.Options{Logger: o.log}); err != nil {
-			return nil, err
-		}
-		o.clusters[cfg.Target] = dst
+	dst, err := o.clusterLocked(cfg.Target)
+	if err != nil {
+		return nil, err
 	}
 	l := &offlineLink{dst: dst, state: statelog.New(dst, cfg.Name, statelog.Options{Logger: o.log})}
 	exists, err := l.state.Exists(ctx)
@@ -131,6 +131,7 @@ func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink
 		return nil, fmt.Errorf("cluster %s has no topic %s: link %s never copied to it", cfg.Target, l.state.Topic(), cfg.Name)
 	}
 	l.view = offsetsync.NewView(l.state)
+	l.bases, l.history = checkpoint.NewBases(l.view, l.state), checkpoint.NewHistory(l.view, l.state)
 	failed := make(chan error, 1)
 	o.wg.Go(func() { failed <- l.view.Run(o.ctx) })
 	read := make(chan error, 1)
@@ -146,11 +147,30 @@ func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink
 	return l, nil
 }
 
+// cluster returns the clients of a cluster. It opens no connection.
+func (o *offline) cluster(name string) (*kafka.Cluster, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.clusterLocked(name)
+}
+
+func (o *offline) clusterLocked(name string) (*kafka.Cluster, error) {
+	if c, ok := o.clusters[name]; ok {
+		return c, nil
+	}
+	c, err := kafka.Dial(o.cfg.Clusters[name], kafka.Options{Logger: o.log})
+	if err != nil {
+		return nil, err
+	}
+	o.clusters[name] = c
+	return c, nil
+}
+
 func (o *offline) Links(context.Context) ([]api.Link, error) {
 	var out []api.Link
 	for _, l := range o.cfg.Links {
 		out = append(out, api.Link{Name: l.Name, Source: l.Source, Target: l.Target, State: api.LinkStateStopped, Seal: "unknown",
-			SafeToFailOver: api.SafetyUnknown(), Lanes: api.Counts{ByState: map[string]int{}}})
+			SafeToFailOver: api.SafetyUnknown(), Lanes: api.Counts{ByState: map[string]int{}}, Groups: api.Counts{ByState: map[string]int{}}})
 	}
 	return out, nil
 }
@@ -198,8 +218,14 @@ func (o *offline) Translate(ctx context.Context, name string, req api.TranslateR
 	if err != nil {
 		return nil, err
 	}
+	var stands []stand
+	if req.OfGroups() {
+		if stands, err = o.groupStands(ctx, name, l, req); err != nil {
+			return nil, err
+		}
+	}
 	settled := make(map[model.Lane]offsetsync.LaneState)
-	return translateAll(name, req, func(id model.Lane) (offsetsync.LaneState, bool, error) {
+	return translateAll(name, req, stands, func(id model.Lane) (offsetsync.LaneState, bool, error) {
 		if st, ok := settled[id]; ok {
 			return st, true, nil
 		}

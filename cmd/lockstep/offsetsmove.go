@@ -114,7 +114,7 @@ func (m *mover) keep(ctx context.Context, todo []reset.Move) error {
 func (m *mover) steps() []model.OrderStep {
 	out := make([]model.OrderStep, len(m.plan.Moves))
 	for i, v := range m.plan.Moves {
-		out[i] = model.OrderStep{Subject: v.Group + " " + v.Key.String(), State: "at " + place(v.Old), Does: "goes to " + place(v.New), CanUndo: true,
+		out[i] = model.OrderStep{Subject: v.Group + " " + v.Key.String(), State: "at " + position(v.Old), Does: "goes to " + position(v.New), CanUndo: true,
 			Refused: v.Refused, Done: v.Done, Error: v.Error}
 	}
 	return out

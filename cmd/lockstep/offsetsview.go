@@ -38,8 +38,8 @@ func (m *mover) places() []reset.Place {
 	return out
 }
 
-// place names an offset, "none" where there is no position.
-func place(off int64) string {
+// position names an offset, "none" where there is no position.
+func position(off int64) string {
 	if off < 0 {
 		return "none"
 	}
@@ -75,13 +75,13 @@ func (m *mover) showGroup(w io.Writer, moves []reset.Move) error {
 	t := &table{head: []string{"PARTITION", "OFFSET", "DIFFERENCE", "NEXT KEY", "NEXT TIME"}}
 	for _, v := range moves {
 		key, at := m.record(v, v.Old)
-		t.add(v.Key.String(), place(v.Old), "", key, at)
+		t.add(v.Key.String(), position(v.Old), "", key, at)
 		if v.Refused != "" {
 			t.add("", "refused", "", "", "")
 			continue
 		}
 		key, at = m.record(v, v.New)
-		t.add("", "-> "+place(v.New), difference(v), key, at)
+		t.add("", "-> "+position(v.New), difference(v), key, at)
 	}
 	return t.write(w)
 }

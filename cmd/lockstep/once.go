@@ -27,6 +27,9 @@ func (l *link) copyOnce(ctx context.Context) error {
 	for {
 		done, stopped := l.manager.Reached(ends)
 		if done {
+			if err := l.syncGroupsOnce(ctx); err != nil {
+				return &exitError{exitPartly, err}
+			}
 			if n := len(stopped) + failed; n > 0 {
 				return &exitError{exitPartly, fmt.Errorf("%d lanes or topics could not be copied: lockstep's log and status name them", n)}
 			}

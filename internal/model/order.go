@@ -7,6 +7,7 @@ type Order struct {
 	Kind   OrderKind `json:"kind"`
 	Lanes  []LaneRef `json:"lanes,omitempty"`  // retry, skip, rebuild
 	Topics []string  `json:"topics,omitempty"` // accept, adopt, pause and resume of topics, by their names on the source
+	Groups []string  `json:"groups,omitempty"` // accept of consumer groups, by their names on the source
 	All    bool      `json:"all,omitempty"`    // retry, rebuild: every lane that is stopped
 	To     int64     `json:"to,omitempty"`     // skip: the source offset to go on at
 	From   string    `json:"from,omitempty"`   // adopt: earliest or latest; "" is the link's own start
@@ -26,9 +27,11 @@ type OrderKind string
 
 // The kinds of orders.
 const (
-	OrderPause   OrderKind = "pause"   // the link, or topics: end all lanes cleanly until they are resumed
-	OrderResume  OrderKind = "resume"  // the link, or topics: open their lanes again
-	OrderAccept  OrderKind = "accept"  // the link: its source was replaced on purpose. Topics: a source topic was made anew
+	OrderPause  OrderKind = "pause"  // the link, or topics: end all lanes cleanly until they are resumed
+	OrderResume OrderKind = "resume" // the link, or topics: open their lanes again
+	// OrderAccept of the link: its source was replaced on purpose. Topics: a source topic was made anew. Groups: they are
+	// put where they stand on the source, whatever keeps them from that.
+	OrderAccept  OrderKind = "accept"
 	OrderRetry   OrderKind = "retry"   // lanes: look again whether the lane can go on
 	OrderSkip    OrderKind = "skip"    // one lane: go on at another source offset; what is left out goes to the ledger
 	OrderRebuild OrderKind = "rebuild" // lanes: copy anew from the source log's start, into an emptied or new target

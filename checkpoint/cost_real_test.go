@@ -1,0 +1,57 @@
+package checkpoint
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockstep/internal/kafka"
+	"lockstep/internal/kafkatest"
+)
+
+// cpuTime returns how much processor time this process has used.
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func TestObserve_Cost(t *testing.T) {
+	kafkatest.Long(t)
+	const groups, parts, rounds = 5000, 10, 10
+	kc := kafkatest.Start(t, kafkatest.Options{})
+	c := dial(t, kc.Brokers(), kafka.Options{})
+	topic := kafkatest.Topic(t, kc, kafkatest.TopicOptions{Partitions: parts})
+	var rows []Row
+	for g := range groups {
+		for p := range int32(parts) {
+			rows = append(rows, Row{DstGroup: fmt.Sprintf("application-%04d", g), Key: Key{topic, p}, DstTopic: topic, Target: -1, Translated: int64(g), Write: true})
+		}
+	}
+	mustCommit(t, c, "application-0000", map[Key]Committed{{topic, 0}: {Offset: 0}})
+	began, used := time.Now(), cpuTime(t)
+	out := Apply(testContext(t), c, rows)
+	t.Logf("apply: %d groups, %d positions: %s, %s of processor time", groups, len(rows), time.Since(began), cpuTime(t)-used)
+	for _, r := range out {
+		if r.State != StateSynced {
+			t.Fatalf("%+v", r)
+		}
+	}
+	for range rounds {
+		began, used := time.Now(), cpuTime(t)
+		p, err := Observe(testContext(t), c, nil)
+		took, cpu := time.Since(began), cpuTime(t)-used
+		n := 0
+		for _, g := range p.Groups {
+			n += len(g.Offsets)
+		}
+		if err != nil || p.Partial != nil || len(p.Failed) > 0 || n != groups*parts {
+			t.Fatalf("%d groups, %d positions, %d failed, partial %v, error %v", len(p.Groups), n, len(p.Failed), p.Partial, err)
+		}
+		t.Logf("observe: %s, %s of processor time", took, cpu)
+	}
+}
