@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"lockstep/checkpoint"
+	"lockstep/checkpoint/reset"
+	"lockstep/config"
+	"lockstep/internal/kafka"
 	"lockstep/internal/kafkatest"
 )
 
@@ -265,8 +270,8 @@ func TestOffsetsUndo_BringsBackAndIsUndone(t *testing.T) {
 	t.Parallel()
 	w := fakeOffsetsWorld(t)
 	w.commit(w.dst, "billing", "orders", 5, -1, 7)
-	reset := []string{"reset", "--link", "dr", "--group", "billing", "--topic", "orders", "--to-earliest", "--yes", "--reason", "replay"}
-	out, _ := w.lockstep(0, reset...)
+	earliest := []string{"reset", "--link", "dr", "--group", "billing", "--topic", "orders", "--to-earliest", "--yes", "--reason", "replay"}
+	out, _ := w.lockstep(0, earliest...)
 	w.wantPositions(w.dst, "billing", "orders/0=0 orders/1=0 orders/2=0")
 	list, _ := w.lockstep(0, "undo", "--link", "dr", "--list")
 	mustContain(t, list, undoID(t, out), "reset --to-earliest: replay", "backup")
@@ -339,6 +344,52 @@ func TestOffsetsUndo_ReadsOnlyWhatIsThere(t *testing.T) {
 	mustContain(t, out, `"changes": []`)
 	for _, args := range [][]string{{"undo", "--link", "dr"}, {"undo", "--link", "dr", "x", "--list"}, {"undo", "x"}} {
 		w.lockstep(2, append(args, "--yes")...)
+	}
+}
+
+// A process that dies after it kept the old positions, and before it wrote, leaves a change that leads to where everything
+// is anyway.
+func TestOffsetsUndo_OfWhatWasOnlyKept(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	w.commit(w.dst, "billing", "orders", 5, -1, 7)
+	dst, err := kafka.Dial(config.Cluster{Name: "backup", Brokers: w.dst.Brokers()}, kafka.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(dst.Close)
+	m := &mover{link: "dr", cluster: dst, dst: dst, does: "reset --to-earliest"}
+	m.targets = func(ctx context.Context) ([]reset.Target, checkpoint.Picture, error) {
+		topics := []reset.Topic{{Name: "orders"}}
+		return resetTargets(ctx, dst, &offsetsFlags{groups: []string{"billing"}}, topics, reset.Spec{Kind: reset.ToEarliest})
+	}
+	if _, err := m.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.keep(t.Context(), m.plan.Moves); err != nil {
+		t.Fatal(err)
+	}
+	_, plan := w.lockstep(0, "undo", "--link", "dr", m.id, "--yes")
+	mustContain(t, plan, "0 positions to move, 3 unchanged")
+	w.wantPositions(w.dst, "billing", "orders/0=5:m5 orders/2=7:m7")
+}
+
+// Names that differ on both sides are paired.
+func TestOffsetsList_RenamedTopicsAndGroups(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	w.write("lockstep.yaml", fmt.Sprintf("clusters:\n  primary: {brokers: [%q]}\n  backup: {brokers: [%q]}\nlinks:\n  - {name: dr, source: primary, target: backup, "+
+		"topics: {include: [orders], rename: \"dr.{topic}.copy\"}, groups: {rename: \"dr-{group}\"}}\n", w.src.Brokers()[0], w.dst.Brokers()[0]))
+	kafkatest.Topic(t, w.dst, kafkatest.TopicOptions{Name: "dr.orders.copy", Partitions: 3})
+	w.produce(w.dst, "dr.orders.copy")
+	w.commit(w.src, "billing", "orders", 4)
+	w.commit(w.dst, "dr-billing", "dr.orders.copy", 6)
+	want := "group,topic,partition,side,start,stable_end,end,position,lag,metadata\nbilling,orders,0,source,0,10,10,4,6,m4\n" +
+		"dr-billing,dr.orders.copy,0,target,0,10,10,6,4,m6\n"
+	for _, args := range [][]string{{"--side", "source", "--group", "billing"}, {"--group", "dr-billing"}, {"--group", "dr-billing", "--topic", "dr.orders.copy:0"}} {
+		if out, _ := w.lockstep(0, append([]string{"list", "--link", "dr", "-o", "csv"}, args...)...); out != want {
+			t.Errorf("%q: got\n%s\nwant\n%s", args, out, want)
+		}
 	}
 }
 

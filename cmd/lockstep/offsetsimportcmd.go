@@ -138,10 +138,15 @@ func (a *app) translateFile(cmd *cobra.Command, link string, ps []reset.Position
 	if err != nil {
 		return nil, err
 	}
+	filter, err := o.linkConfig(link).Groups.Filter()
+	if err != nil {
+		return nil, err
+	}
 	out := make([]reset.Position, len(ps))
 	var errs []error
 	for i, t := range got {
 		out[i] = ps[i]
+		out[i].Group = filter.Target(ps[i].Group)
 		if t.TargetOffset == nil {
 			errs = append(errs, fmt.Errorf("line %d: link %s has copied nothing of %s", ps[i].Line, link, ps[i].Key))
 			continue

@@ -88,7 +88,7 @@ type lister struct {
 	f      *offsetsFlags
 	topics []reset.Topic
 
-	groups []string
+	groups []string         // as the side of the flags calls them
 	keys   []checkpoint.Key // by their names on the source
 	seen   map[string]oneSide
 	failed []error
@@ -173,7 +173,11 @@ func (l *lister) lookAt(ctx context.Context, side string) error {
 	}
 	o := oneSide{cluster: c.Name(), logs: reset.Logs(ctx, c, keys, time.Time{})}
 	if len(l.groups) > 0 {
-		o.groups = checkpoint.Reread(ctx, c, l.groups)
+		names, err := l.groupsOn(side)
+		if err != nil {
+			return err
+		}
+		o.groups = checkpoint.Reread(ctx, c, names)
 	}
 	l.seen[side] = o
 	err = unread(o.groups)
@@ -183,6 +187,24 @@ func (l *lister) lookAt(ctx context.Context, side string) error {
 		}
 	}
 	return err
+}
+
+// groupsOn are the groups by their names on a side; those that can have no counterpart there are left out.
+func (l *lister) groupsOn(side string) ([]string, error) {
+	if side == l.f.side {
+		return l.groups, nil
+	}
+	var out []string
+	for _, g := range l.groups {
+		name, err := l.groupOn(side, g)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }
 
 // parts joins both sides, in the order of groups and partitions.
@@ -195,7 +217,11 @@ func (l *lister) parts() []sidePart {
 	for _, g := range groups {
 		for _, k := range l.keys {
 			for _, side := range []string{sideSource, sideTarget} {
-				out = append(out, l.seen[side].part(g, side, l.key(side, k)))
+				name := g
+				if g != "" && side != l.f.side {
+					name, _ = l.groupOn(side, g) // its error ended the look at that side
+				}
+				out = append(out, l.seen[side].part(name, side, l.key(side, k)))
 			}
 		}
 	}
