@@ -153,7 +153,7 @@ func unnamed(template, variable, name string) string {
 // observe reads the groups that the flags name; none when no flag names any.
 func (f *offsetsFlags) observe(ctx context.Context, c *kafka.Cluster) (checkpoint.Picture, error) {
 	if !f.allGroups {
-		return checkpoint.Reread(ctx, c, f.groups), nil
+		return reset.Cluster{C: c}.Reread(ctx, f.groups), nil
 	}
 	return checkpoint.Observe(ctx, c, nil)
 }

@@ -108,7 +108,7 @@ func fileTargets(ctx context.Context, m *mover, ps []reset.Position) ([]reset.Ta
 		out[i] = p.Target()
 		names[p.Group] = true
 	}
-	return out, checkpoint.Reread(ctx, m.cluster, sortedKeys(names)), nil
+	return out, reset.Cluster{C: m.cluster}.Reread(ctx, sortedKeys(names)), nil
 }
 
 // translationNote says where a translation is not the very record.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -68,7 +69,7 @@ func (a *app) listOffsets(cmd *cobra.Command, f *offsetsFlags) error {
 		return err
 	}
 	defer s.close()
-	l := lister{sides: s, f: f, topics: topics}
+	l := lister{sides: s, f: f, topics: topics, notes: a.stderr}
 	if err := l.look(cmd.Context()); err != nil {
 		return err
 	}
@@ -87,6 +88,7 @@ type lister struct {
 	*sides
 	f      *offsetsFlags
 	topics []reset.Topic
+	notes  io.Writer
 
 	groups []string         // as the side of the flags calls them
 	keys   []checkpoint.Key // by their names on the source
@@ -114,6 +116,11 @@ func (l *lister) look(ctx context.Context) error {
 		l.groups = sortedKeys(p.Groups)
 	} else {
 		l.groups = groupNames(checkpoint.Picture{}, l.f.groups)
+	}
+	for _, g := range l.groups {
+		if len(positionsIn(p.Groups[g], chosen(nil))) == 0 {
+			fmt.Fprintf(l.notes, "group %s has no positions on cluster %s%s\n", printable(g), c.Name(), because(p, g))
+		}
 	}
 	if l.keys, err = l.choose(ctx, c, p); err != nil {
 		return err
@@ -177,7 +184,7 @@ func (l *lister) lookAt(ctx context.Context, side string) error {
 		if err != nil {
 			return err
 		}
-		o.groups = checkpoint.Reread(ctx, c, names)
+		o.groups = reset.Cluster{C: c}.Reread(ctx, names)
 	}
 	l.seen[side] = o
 	err = unread(o.groups)
