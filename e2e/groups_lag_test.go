@@ -26,7 +26,9 @@ func TestGroups_LagAndAlarms(t *testing.T) {
 	s.equal(src, dst, topic)
 
 	// What was there before the start has waited at least since then.
-	g := s.awaitGroup(late, 15*time.Second, func(g api.GroupDetail) bool { return g.State == "synced" && g.LagRecords != nil && *g.LagRecords == 200 })
+	g := s.awaitGroup(late, 15*time.Second, func(g api.GroupDetail) bool {
+		return g.State == "synced" && g.LagRecords != nil && *g.LagRecords == 200
+	})
 	if g.LagSeconds == nil || !g.LagAtLeast || *g.LagSeconds > time.Since(began).Seconds() {
 		t.Errorf("the group's oldest record waits for %v s (at least: %t)", g.LagSeconds, g.LagAtLeast)
 	}
