@@ -43,8 +43,9 @@ type GapReader interface {
 	Gaps(ctx context.Context, link string) ([]Gap, error)
 }
 
-// Translator translates offsets of a link, one answer for each position and in the same order. A position that has no
-// answer is OffsetUnknown, not an error.
+// Translator translates offsets of a link, one answer for each position and in the same order; behind them one for each
+// position of the groups asked for, by group, topic and partition. A position that has no answer is OffsetUnknown, not
+// an error; a group that is not known is NotFound.
 type Translator interface {
 	Translate(ctx context.Context, link string, req TranslateRequest) ([]Offset, error)
 }

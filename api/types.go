@@ -199,11 +199,17 @@ type Gap struct {
 }
 
 // TranslateRequest is the body of POST …/translate. Topic is the name on the source in both directions; Offset is an
-// offset of the source, or with Reverse of the target.
+// offset of the source, or with Reverse of the target. Groups, by their names on the source, ask for where these stand
+// on the source, or with Reverse on the target; AllGroups for every group that has a position in a topic of the link.
 type TranslateRequest struct {
-	Reverse bool       `json:"reverse"`
-	Offsets []Position `json:"offsets"`
+	Reverse   bool       `json:"reverse"`
+	Offsets   []Position `json:"offsets"`
+	Groups    []string   `json:"groups,omitempty"`
+	AllGroups bool       `json:"all_groups,omitempty"`
 }
+
+// OfGroups reports whether positions of groups are asked for.
+func (r TranslateRequest) OfGroups() bool { return r.AllGroups || len(r.Groups) > 0 }
 
 // Position is an offset in a lane, "next to read".
 type Position struct {
@@ -232,7 +238,20 @@ type Offset struct {
 	NeverCopied int64 `json:"never_copied,omitempty"`
 	// Ahead is how far the offset asked for lies beyond what was copied (ahead only).
 	Ahead int64 `json:"ahead,omitempty"`
+	// Group is whose position was asked for, where that is a group's; TargetGroup its name on the target. PositionFrom
+	// is who told it, a From… word, and AsOf when it stood there.
+	Group        string     `json:"group,omitempty"`
+	TargetGroup  string     `json:"target_group,omitempty"`
+	PositionFrom string     `json:"position_from,omitempty"`
+	AsOf         *time.Time `json:"as_of,omitempty"`
 }
+
+// Who told where a group stands.
+const (
+	FromService    = "service"     // the running service, as of its last look at the groups
+	FromCluster    = "cluster"     // the cluster itself, asked for this answer
+	FromStateTopic = "state_topic" // the state topic, as of the last position that was taken over from the source
+)
 
 // The states of a translated offset.
 const (
@@ -241,4 +260,5 @@ const (
 	OffsetBeforeStart = "before_start" // before the first copied record; the first copied record
 	OffsetAhead       = "ahead"        // not copied yet; the end of what was copied
 	OffsetUnknown     = "unknown"      // no such lane, or nothing of it was copied
+	OffsetNotCopied   = "not_copied"   // a position of a group in a topic that is not the link's
 )

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 )
@@ -125,12 +127,12 @@ func (a *attempt) addUnopened() {
 	}
 }
 
-// refreshEnds asks for the ends of partitions that a group seems to be beyond: what a lane saw last may be older than the
-// group's position, and a paused lane sees nothing.
-func (a *attempt) refreshEnds(ctx context.Context, of Picture) {
+// refreshEnds asks for the ends of partitions that a group which is decided about seems to be beyond: what a lane saw last
+// may be older than the group's position, a paused lane sees nothing, and one that was just opened has not looked yet.
+func (a *attempt) refreshEnds(ctx context.Context, names []string) {
 	beyond := make(map[Key]bool)
-	for _, g := range of.Groups {
-		for k, c := range g.Offsets {
+	for _, name := range names {
+		for k, c := range a.source.Groups[name].Offsets {
 			if lane, ok := a.lanes[k]; ok && lane.Map != nil && c.Offset > lane.SrcEnd {
 				beyond[k] = true
 			}
@@ -308,7 +310,8 @@ func changedOnTarget(was, is Group, there bool) bool {
 
 // sameOffsets reports whether a group stands where it stood.
 func sameOffsets(a, b Group) bool {
-	return a.Type == b.Type && a.Protocol == b.Protocol && maps.Equal(a.Offsets, b.Offsets) && len(a.Unstable) == len(b.Unstable)
+	same := reflect.ValueOf(a.Offsets).Pointer() == reflect.ValueOf(b.Offsets).Pointer() // one map in both pictures: see Observer
+	return a.Type == b.Type && a.Protocol == b.Protocol && len(a.Unstable) == len(b.Unstable) && (same || maps.Equal(a.Offsets, b.Offsets))
 }
 
 // changedLanes returns the lanes whose map means something else than before, and those whose map has become longer.
@@ -342,12 +345,13 @@ func (a *attempt) decide(ctx context.Context, names []string) ([]Row, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
+	a.refreshEnds(ctx, names)
 	in := Input{Now: a.at, Source: a.source.only(names), Lanes: a.lanes, Bases: make(map[string]map[Key]Base, len(names)), Accept: a.accept,
 		Rules: Rules{Link: a.s.opt.Link, Sync: a.settings.Sync && a.hold.Writes == "", MaxRewind: a.settings.MaxRewind, RewindHold: a.settings.RewindHold,
 			Retention: a.m.retention, DstGroup: a.settings.Filter.Target}}
-	a.refreshEnds(ctx, in.Source)
 	a.refreshStarts(ctx, in.Source)
 	bases := a.s.opt.Store.All()
+	in.Known = len(bases)
 	dst := make([]string, len(names))
 	for i, name := range names {
 		dst[i] = a.settings.Filter.Target(name)
@@ -410,7 +414,10 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 	if err := a.mayWrite(ctx); err != nil {
 		return unwritten(rows, err), err
 	}
-	return joined(rows, a.s.opt.Sides.Apply(ctx, writes)), nil
+	failpoint.Pass("after_bases")
+	written := a.s.opt.Sides.Apply(ctx, writes)
+	failpoint.Pass("after_commit")
+	return joined(rows, written), nil
 }
 
 // mayWrite asks once more: much can have happened since the pass began.

@@ -113,7 +113,7 @@ func TestUnsealed_OnlyThatLane(t *testing.T) {
 	nothingStale(t, dst, topics...)
 }
 
-func splitLane(t *testing.T, lane string) (topic string, p int32) {
+func splitLane(t testing.TB, lane string) (topic string, p int32) {
 	t.Helper()
 	at := strings.LastIndexByte(lane, '/')
 	if _, err := fmt.Sscan(lane[at+1:], &p); err != nil {

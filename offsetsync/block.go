@@ -13,15 +13,16 @@ const blockLen = 128
 // then its length. The first begins at (src, dst).
 type block struct {
 	src, dst int64
+	upTo     int64 // records up to its end, as the map that made it counted them
 	data     []byte
 }
 
 // end returns the offsets behind a span.
 func end(s model.Span) (src, dst int64) { return s.Src + s.N, s.Dst + s.N }
 
-// encodeBlock encodes spans that follow each other on both sides.
-func encodeBlock(spans []model.Span) block {
-	b := block{src: spans[0].Src, dst: spans[0].Dst}
+// encodeBlock encodes spans that follow each other on both sides; before is the number of records in front of them.
+func encodeBlock(spans []model.Span, before int64) block {
+	b := block{src: spans[0].Src, dst: spans[0].Dst, upTo: before + countRecords(spans)}
 	data := appendSpans(make([]byte, 0, 4*len(spans)), b.src, b.dst, spans)
 	b.data = append(make([]byte, 0, len(data)), data...)
 	return b

@@ -75,7 +75,7 @@ func (m *Map) push(s model.Span) {
 	}
 	m.last, m.some = s, true
 	if len(m.tail) == blockLen {
-		m.blocks = append(m.blocks, encodeBlock(m.tail))
+		m.blocks = append(m.blocks, encodeBlock(m.tail, m.inBlocks()))
 		m.tail = nil // never reused: clones still read it
 	}
 }
@@ -249,7 +249,7 @@ func (m *Map) Len() int {
 
 // Bytes returns about how much memory the map takes.
 func (m *Map) Bytes() int {
-	n := 128 + 24*cap(m.tail) + 48*cap(m.blocks)
+	n := 128 + 24*cap(m.tail) + 56*cap(m.blocks)
 	for _, b := range m.blocks {
 		n += len(b.data)
 	}

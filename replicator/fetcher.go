@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 )
 
@@ -92,7 +93,7 @@ func (f *fetcher) run(ctx context.Context) {
 		}
 		backoff.reset()
 		f.answered(ctx, resp, gens)
-		failpoint("after_fetch")
+		failpoint.Pass("after_fetch")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
 )
@@ -55,7 +56,7 @@ func (m *Manager) save(ctx context.Context, of []*lane, clean bool) {
 	if len(ps) == 0 {
 		return
 	}
-	failpoint("before_state")
+	failpoint.Pass("before_state")
 	ps, err := m.saveGood(ctx, ps)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -63,7 +64,7 @@ func (m *Manager) save(ctx context.Context, of []*lane, clean bool) {
 		}
 		return
 	}
-	failpoint("after_state")
+	failpoint.Pass("after_state")
 	for _, p := range ps {
 		if l := m.lane(p.Lane); l != nil {
 			l.stored(p)

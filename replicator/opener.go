@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
@@ -360,9 +361,9 @@ func (m *Manager) commit(ctx context.Context, es []*entry) {
 	for i, e := range es {
 		openings[i] = e.next
 	}
-	failpoint("before_open")
+	failpoint.Pass("before_open")
 	won, err := m.store.Open(ctx, openings)
-	failpoint("after_open")
+	failpoint.Pass("after_open")
 	if err != nil {
 		m.laterAll(es, "store openings", err)
 		return

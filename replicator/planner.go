@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/model"
 	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
@@ -65,7 +66,7 @@ func (m *Manager) plan(ctx context.Context, lanes []*lane) {
 	if len(adds) == 0 {
 		return
 	}
-	failpoint("before_plan")
+	failpoint.Pass("before_plan")
 	ok := m.untilDone(ctx, "write plan", model.ReasonStateTopic, lanes, func(ctx context.Context) error {
 		err := m.store.Plan(ctx, adds)
 		if wrong, ok := errors.AsType[*offsetsync.LaneError](err); ok {
@@ -75,7 +76,7 @@ func (m *Manager) plan(ctx context.Context, lanes []*lane) {
 		}
 		return err
 	})
-	failpoint("after_plan")
+	failpoint.Pass("after_plan")
 	if !ok {
 		return
 	}

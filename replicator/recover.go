@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
@@ -34,7 +35,7 @@ func (m *Manager) recover(ctx context.Context, es []*entry) []*entry {
 		m.laterAll(es, "store seals", err)
 		return nil
 	}
-	failpoint("after_seal")
+	failpoint.Pass("after_seal")
 	if err := m.recheck(ctx); err != nil {
 		m.laterAll(es, "read the state topic", err)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
@@ -233,11 +234,11 @@ func (m *Manager) emptied(ctx context.Context, es []*entry) (ok []*entry) {
 	if len(due) == 0 {
 		return ok
 	}
-	failpoint("before_delete")
+	failpoint.Pass("before_delete")
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	deleted := m.opt.Target.DeleteRecords(ask, due)
-	failpoint("after_delete")
+	failpoint.Pass("after_delete")
 	ready := ok[:0]
 	for _, e := range ok {
 		d, asked := deleted[e.part]

@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
@@ -22,7 +23,7 @@ func (m *Manager) seal(ctx context.Context, t model.Term, es []*entry) (map[kafk
 	if err := m.store.PutSeal(ctx, seals...); err != nil {
 		return nil, err
 	}
-	failpoint("before_seal")
+	failpoint.Pass("before_seal")
 	out, way := m.sealer.Seal(ctx, t, targets)
 	if again := underOwnID(t, targets, out); len(again) > 0 {
 		more, _ := m.sealer.Seal(ctx, t, again)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 )
@@ -118,12 +119,12 @@ func (s *sender) next(r *round) *lane {
 
 // send puts a request on its way. An error means that it was not sent, because the pipeline has ended.
 func (s *sender) send(ctx context.Context, r *round) error {
-	failpoint("before_send")
+	failpoint.Pass("before_send")
 	err := s.pipe.Send(ctx, s.request(r), func(resp kmsg.Response, err error) {
-		failpoint("before_answer")
+		failpoint.Pass("before_answer")
 		s.answered(r, resp, err)
 	})
-	failpoint("after_send")
+	failpoint.Pass("after_send")
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/model"
 	"lockstep/replicator/term"
 )
@@ -39,7 +40,7 @@ func (t *terms) above(ctx context.Context, n uint64) (model.Term, error) {
 		if err != nil {
 			return model.Term{}, err
 		}
-		failpoint("after_take")
+		failpoint.Pass("after_take")
 		if err := t.announce(ctx, next); err != nil {
 			return model.Term{}, err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"lockstep/internal/failpoint"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
@@ -38,7 +39,7 @@ func (m *Manager) lookForFork(ctx context.Context, l *lane, off int64, epoch int
 // cutOff lets a lane go to a new term, where its position is found anew, once all that was sent has been answered. What
 // was fetched of the old branch and not sent is dropped.
 func (l *lane) cutOff(opening uint64) {
-	failpoint("before_cut")
+	failpoint.Pass("before_cut")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ranged = false
@@ -202,11 +203,11 @@ func (m *Manager) cutAt(ctx context.Context, e *entry, tail offsetsync.Tailed, f
 	e.orphans = &model.Gap{Lane: e.lane.id, From: f.common, To: tail.Cursor.Src, Reason: string(model.ReasonSourceTruncated), At: m.now(),
 		DstFrom: whole.Map.Translate(f.common).Offset, DstTo: tail.Cursor.Dst}
 	e.orphaned, e.fork = n, f
-	failpoint("before_orphans")
+	failpoint.Pass("before_orphans")
 	if err := m.store.Gap(ctx, *e.orphans); err != nil {
 		return on, fmt.Errorf("write to the ledger: %w", err)
 	}
-	failpoint("after_orphans")
+	failpoint.Pass("after_orphans")
 	on.from.Src = f.common
 	return on.settled(f.common), nil
 }

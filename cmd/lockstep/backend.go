@@ -234,11 +234,17 @@ func (b *nodeBackend) Translate(ctx context.Context, name string, req api.Transl
 		return nil, stoppedError(r)
 	}
 	l := r.link
+	var stands []stand
+	if req.OfGroups() {
+		if stands, err = l.groupStands(ctx, req); err != nil {
+			return nil, err
+		}
+	}
 	l.manager.Flush(ctx)
 	if err := l.view.Barrier(ctx); err != nil {
 		return nil, err
 	}
-	return translateAll(name, req, func(id model.Lane) (offsetsync.LaneState, bool, error) {
+	return translateAll(name, req, stands, func(id model.Lane) (offsetsync.LaneState, bool, error) {
 		st, ok := l.view.Lane(id)
 		return st, ok, nil
 	})
@@ -305,15 +311,25 @@ func stoppedError(r *running) error {
 		Hint: "lockstep status tells more"}
 }
 
-// translateAll answers each position of a request from the lanes' states.
-func translateAll(link string, req api.TranslateRequest, lane func(model.Lane) (offsetsync.LaneState, bool, error)) ([]api.Offset, error) {
-	out := make([]api.Offset, 0, len(req.Offsets))
+// laneReader returns what is known of a lane, false when nothing is.
+type laneReader func(model.Lane) (offsetsync.LaneState, bool, error)
+
+// translateAll answers each position of a request, and those of groups, from the lanes' states.
+func translateAll(link string, req api.TranslateRequest, stands []stand, lane laneReader) ([]api.Offset, error) {
+	out := make([]api.Offset, 0, len(req.Offsets)+len(stands))
 	for _, p := range req.Offsets {
 		st, ok, err := lane(model.Lane{Link: link, Topic: p.Topic, Partition: p.Partition})
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, translated(link, p, req.Reverse, st, ok))
+	}
+	for _, s := range stands {
+		o, err := s.translated(link, req.Reverse, lane)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
 	}
 	return out, nil
 }

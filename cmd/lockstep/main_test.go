@@ -53,33 +53,37 @@ func TestExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		"unknown command":          {[]string{"nonsense"}, exitUsage, "nonsense"},
-		"unknown command of lanes": {[]string{"lanes", "nonsense"}, exitUsage, "nonsense"},
-		"unknown flag":             {[]string{"status", "--nonsense"}, exitUsage, "nonsense"},
-		"unknown output":           {[]string{"status", "-o", "xml"}, exitUsage, "table, json, csv"},
-		"no configuration":         {[]string{"run"}, exitUsage, "lockstep.yaml"},
-		"faults of the file":       {[]string{"run", "-c", bad}, exitUsage, "bad.yaml:1"},
-		"file that is not there":   {[]string{"validate", "-c", filepath.Join(dir, "none.yaml")}, exitUsage, "none.yaml"},
-		"translate without offset": {[]string{"translate", "--link", "dr", "--topic", "t"}, exitUsage, "--offset"},
-		"translate two ways":       {[]string{"translate", "--link", "dr", "--topic", "t", "--stdin"}, exitUsage, "exclude each other"},
-		"lane misspelt":            {[]string{"lanes", "show", "dr.orders.3"}, exitUsage, "LINK:TOPIC/PARTITION"},
-		"lane to retry misspelt":   {[]string{"lanes", "retry", "dr.orders.3", "--yes"}, exitUsage, "LINK:TOPIC/PARTITION"},
-		"retry of nothing":         {[]string{"lanes", "retry", "--yes"}, exitUsage, "--all"},
-		"retry all of no link":     {[]string{"lanes", "retry", "--all", "--yes"}, exitUsage, "--link"},
-		"retry some and all":       {[]string{"lanes", "retry", "dr:orders/3", "--link", "dr", "--all", "--yes"}, exitUsage, "not both"},
-		"retry of a link":          {[]string{"lanes", "rebuild", "--link", "dr", "--yes"}, exitUsage, "--all"},
-		"skip to nowhere":          {[]string{"lanes", "skip", "dr:orders/3", "--yes"}, exitUsage, "--to"},
-		"skip of two":              {[]string{"lanes", "skip", "dr:orders/3", "dr:orders/4", "--to", "1"}, exitUsage, "arg"},
-		"topic misspelt":           {[]string{"topics", "accept", "orders", "--yes"}, exitUsage, "LINK:TOPIC"},
-		"adopt from the middle":    {[]string{"topics", "adopt", "dr:orders", "--from", "middle"}, exitUsage, "earliest or latest"},
-		"change as CSV":            {[]string{"links", "pause", "dr", "-o", "csv"}, exitUsage, "table, json"},
-		"change without time":      {[]string{"links", "pause", "dr", "--yes", "--timeout", "0s"}, exitUsage, "--timeout"},
-		"remove without target":    {[]string{"links", "remove", "dr", "--yes"}, exitUsage, "--target"},
-		"nobody to ask":            {[]string{"links", "pause", "dr", "--server", "http://127.0.0.1:1"}, exitUsage, "--yes"},
-		"nobody takes the order":   {[]string{"links", "pause", "dr", "--yes", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
-		"nobody listens":           {[]string{"status", "--server", "http://127.0.0.1:1"}, exitFailed, "no service answers at http://127.0.0.1:1 (connect"},
-		"nobody to translate":      {[]string{"translate", "--link", "dr", "--topic", "t", "--partition", "0", "--offset", "1", "--server", "http://127.0.0.1:1"}, exitFailed, "-c FILE"},
-		"version":                  {[]string{"version"}, exitOK, ""},
+		"unknown command":            {[]string{"nonsense"}, exitUsage, "nonsense"},
+		"unknown command of lanes":   {[]string{"lanes", "nonsense"}, exitUsage, "nonsense"},
+		"unknown flag":               {[]string{"status", "--nonsense"}, exitUsage, "nonsense"},
+		"unknown output":             {[]string{"status", "-o", "xml"}, exitUsage, "table, json, csv"},
+		"no configuration":           {[]string{"run"}, exitUsage, "lockstep.yaml"},
+		"faults of the file":         {[]string{"run", "-c", bad}, exitUsage, "bad.yaml:1"},
+		"file that is not there":     {[]string{"validate", "-c", filepath.Join(dir, "none.yaml")}, exitUsage, "none.yaml"},
+		"translate without offset":   {[]string{"translate", "--link", "dr", "--topic", "t"}, exitUsage, "--offset"},
+		"translate two ways":         {[]string{"translate", "--link", "dr", "--topic", "t", "--stdin"}, exitUsage, "exclude each other"},
+		"translate groups two ways":  {[]string{"translate", "--link", "dr", "--group", "g", "--all-groups"}, exitUsage, "exclude each other"},
+		"translate a nameless group": {[]string{"translate", "--link", "dr", "--group", ""}, exitUsage, "--group"},
+		"two groups for one job":     {[]string{"translate", "--link", "dr", "--group", "a", "--group", "b", "-o", "flink"}, exitUsage, "one --group"},
+		"all groups for one job":     {[]string{"translate", "--link", "dr", "--all-groups", "-o", "spark"}, exitUsage, "one --group"},
+		"lane misspelt":              {[]string{"lanes", "show", "dr.orders.3"}, exitUsage, "LINK:TOPIC/PARTITION"},
+		"lane to retry misspelt":     {[]string{"lanes", "retry", "dr.orders.3", "--yes"}, exitUsage, "LINK:TOPIC/PARTITION"},
+		"retry of nothing":           {[]string{"lanes", "retry", "--yes"}, exitUsage, "--all"},
+		"retry all of no link":       {[]string{"lanes", "retry", "--all", "--yes"}, exitUsage, "--link"},
+		"retry some and all":         {[]string{"lanes", "retry", "dr:orders/3", "--link", "dr", "--all", "--yes"}, exitUsage, "not both"},
+		"retry of a link":            {[]string{"lanes", "rebuild", "--link", "dr", "--yes"}, exitUsage, "--all"},
+		"skip to nowhere":            {[]string{"lanes", "skip", "dr:orders/3", "--yes"}, exitUsage, "--to"},
+		"skip of two":                {[]string{"lanes", "skip", "dr:orders/3", "dr:orders/4", "--to", "1"}, exitUsage, "arg"},
+		"topic misspelt":             {[]string{"topics", "accept", "orders", "--yes"}, exitUsage, "LINK:TOPIC"},
+		"adopt from the middle":      {[]string{"topics", "adopt", "dr:orders", "--from", "middle"}, exitUsage, "earliest or latest"},
+		"change as CSV":              {[]string{"links", "pause", "dr", "-o", "csv"}, exitUsage, "table, json"},
+		"change without time":        {[]string{"links", "pause", "dr", "--yes", "--timeout", "0s"}, exitUsage, "--timeout"},
+		"remove without target":      {[]string{"links", "remove", "dr", "--yes"}, exitUsage, "--target"},
+		"nobody to ask":              {[]string{"links", "pause", "dr", "--server", "http://127.0.0.1:1"}, exitUsage, "--yes"},
+		"nobody takes the order":     {[]string{"links", "pause", "dr", "--yes", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
+		"nobody listens":             {[]string{"status", "--server", "http://127.0.0.1:1"}, exitFailed, "no service answers at http://127.0.0.1:1 (connect"},
+		"nobody to translate":        {[]string{"translate", "--link", "dr", "--topic", "t", "--partition", "0", "--offset", "1", "--server", "http://127.0.0.1:1"}, exitFailed, "-c FILE"},
+		"version":                    {[]string{"version"}, exitOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,27 +92,6 @@ func TestExitCodes(t *testing.T) {
 				t.Fatalf("exit code %d, want %d; said %q, want %q in it", code, c.code, errs, c.says)
 			}
 		})
-	}
-}
-
-func TestReadPositions(t *testing.T) {
-	t.Parallel()
-	got, err := readPositions(strings.NewReader("orders,0,12\nstrange topic, 3, 9223372036854775807\n"))
-	want := []api.Position{{Topic: "orders", Offset: 12}, {Topic: "strange topic", Partition: 3, Offset: 1<<63 - 1}}
-	if err != nil || len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
-		t.Fatalf("%v, %v", got, err)
-	}
-	for text, says := range map[string]string{
-		"orders,0\n":             "line 1",
-		"orders,0,1\norders,x,1": `line 2: partition "x"`,
-		"orders,0,-1\n":          `line 1: offset "-1"`,
-		"orders,0,1e3\n":         `offset "1e3"`,
-		"orders,99999999999,1\n": `partition "99999999999"`,
-		"\"orders,0,1\n":         "line",
-	} {
-		if _, err := readPositions(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v, want %q in it", text, err, says)
-		}
 	}
 }
 

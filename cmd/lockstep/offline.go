@@ -118,13 +118,9 @@ func (o *offline) open(ctx context.Context, name string) (*offlineLink, error) {
 }
 
 func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink, error) {
-	dst, ok := o.clusters[cfg.Target]
-	if !ok {
-		var err error
-		if dst, err = kafka.Dial(o.cfg.Clusters[cfg.Target], kafka.Options{Logger: o.log}); err != nil {
-			return nil, err
-		}
-		o.clusters[cfg.Target] = dst
+	dst, err := o.clusterLocked(cfg.Target)
+	if err != nil {
+		return nil, err
 	}
 	l := &offlineLink{dst: dst, state: statelog.New(dst, cfg.Name, statelog.Options{Logger: o.log})}
 	exists, err := l.state.Exists(ctx)
@@ -149,6 +145,25 @@ func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink
 	}
 	o.opened[cfg.Name] = l
 	return l, nil
+}
+
+// cluster returns the clients of a cluster. It opens no connection.
+func (o *offline) cluster(name string) (*kafka.Cluster, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.clusterLocked(name)
+}
+
+func (o *offline) clusterLocked(name string) (*kafka.Cluster, error) {
+	if c, ok := o.clusters[name]; ok {
+		return c, nil
+	}
+	c, err := kafka.Dial(o.cfg.Clusters[name], kafka.Options{Logger: o.log})
+	if err != nil {
+		return nil, err
+	}
+	o.clusters[name] = c
+	return c, nil
 }
 
 func (o *offline) Links(context.Context) ([]api.Link, error) {
@@ -203,8 +218,14 @@ func (o *offline) Translate(ctx context.Context, name string, req api.TranslateR
 	if err != nil {
 		return nil, err
 	}
+	var stands []stand
+	if req.OfGroups() {
+		if stands, err = o.groupStands(ctx, name, l, req); err != nil {
+			return nil, err
+		}
+	}
 	settled := make(map[model.Lane]offsetsync.LaneState)
-	return translateAll(name, req, func(id model.Lane) (offsetsync.LaneState, bool, error) {
+	return translateAll(name, req, stands, func(id model.Lane) (offsetsync.LaneState, bool, error) {
 		if st, ok := settled[id]; ok {
 			return st, true, nil
 		}

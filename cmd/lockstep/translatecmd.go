@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,120 +11,112 @@ import (
 )
 
 func (a *app) translateCommand() *cobra.Command {
-	var link string
-	var reverse, stdin bool
-	var p api.Position
+	var q translateQuery
 	c := &cobra.Command{
-		Use:   "translate --link L (--topic T --partition P --offset N | --stdin)",
+		Use:   "translate --link L (--topic T --partition P --offset N | --group G | --all-groups | --stdin)",
 		Short: "Translate offsets of the source into offsets of the target, or back",
 		Long: "Translate offsets of the source into offsets of the target, or back.\n\nIt asks the running service; with -c and no service it " +
 			"reads the target alone: the state topic and the headers of the target's own logs. The answer is exact for every record that " +
-			"landed, also when the source and every lockstep process are gone.\n\n--stdin reads CSV lines topic,partition,offset without a header.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput("table", "json", "csv"); err != nil {
-				return err
-			}
-			if err := checkTranslate(cmd, link, stdin); err != nil {
-				return err
-			}
-			positions := []api.Position{p}
-			if stdin {
-				var err error
-				if positions, err = readPositions(a.stdin); err != nil {
-					return usage(err)
-				}
-			}
-			b, done, err := a.backend(cmd, link)
-			if err != nil {
-				return err
-			}
-			defer done()
-			out, err := b.Translate(cmd.Context(), link, api.TranslateRequest{Reverse: reverse, Offsets: positions})
-			if err != nil {
-				return orOffline(err)
-			}
-			if err := a.print(api.Offsets{Schema: api.Schema, Offsets: out}, offsetTable(out)); err != nil {
-				return err
-			}
-			return unknownOffsets(out)
-		},
+			"landed, also when the source and every lockstep process are gone.\n\n--stdin reads CSV lines topic,partition,offset without a " +
+			"header. --group, which may be repeated, and --all-groups translate where consumer groups stand on the source, with --reverse where " +
+			"they stand on the target; the answer says as of when. Groups go by their names on the source.\n\nOutput besides table, json and csv:\n" +
+			"  csv        with groups: what kafka-consumer-groups.sh --reset-offsets --from-file reads, topic,partition,offset for one --group and\n" +
+			"             group,topic,partition,offset otherwise\n" +
+			"  flink      Java lines that give a KafkaSource its starting offsets\n" +
+			"  flink-sql  options of a Kafka table, for each topic\n" +
+			"  spark      the value of the option startingOffsets\n\n" +
+			"What a Flink savepoint or a Spark checkpoint holds overrides such starting offsets.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.translate(cmd, q) },
 	}
 	f := c.Flags()
-	f.StringVar(&link, "link", "", "the link")
-	f.StringVar(&p.Topic, "topic", "", "topic, by its name on the source")
-	f.Int32Var(&p.Partition, "partition", 0, "partition")
-	f.Int64Var(&p.Offset, "offset", 0, "offset, next to read")
-	f.BoolVar(&stdin, "stdin", false, "read CSV lines topic,partition,offset")
-	f.BoolVar(&reverse, "reverse", false, "translate offsets of the target into offsets of the source")
+	f.StringVar(&q.link, "link", "", "the link")
+	f.StringVar(&q.at.Topic, "topic", "", "topic, by its name on the source")
+	f.Int32Var(&q.at.Partition, "partition", 0, "partition")
+	f.Int64Var(&q.at.Offset, "offset", 0, "offset, next to read")
+	f.StringArrayVar(&q.groups, "group", nil, "consumer group, by its name on the source; may be repeated")
+	f.BoolVar(&q.all, "all-groups", false, "every consumer group that has a position in a topic of the link")
+	f.BoolVar(&q.stdin, "stdin", false, "read CSV lines topic,partition,offset")
+	f.BoolVar(&q.reverse, "reverse", false, "translate offsets of the target into offsets of the source")
 	return c
 }
 
-func checkTranslate(cmd *cobra.Command, link string, stdin bool) error {
+// translateQuery is what the command line asks to translate.
+type translateQuery struct {
+	link                string
+	at                  api.Position
+	groups              []string
+	all, stdin, reverse bool
+}
+
+func (q translateQuery) ofGroups() bool { return q.all || len(q.groups) > 0 }
+
+// check refuses a command line that asks for nothing, or in more than one way.
+func (q translateQuery) check(cmd *cobra.Command, output string) error {
 	one := 0
 	for _, name := range []string{"topic", "partition", "offset"} {
 		if cmd.Flags().Changed(name) {
 			one++
 		}
 	}
+	ways := 0
+	for _, way := range []bool{one > 0, len(q.groups) > 0, q.all, q.stdin} {
+		if way {
+			ways++
+		}
+	}
 	switch {
-	case link == "":
+	case q.link == "":
 		return usage(errors.New("name the link with --link"))
-	case stdin && one > 0:
-		return usage(errors.New("--stdin and --topic, --partition, --offset exclude each other"))
-	case !stdin && one < 3:
-		return usage(errors.New("give --topic, --partition and --offset, or --stdin"))
+	case ways > 1:
+		return usage(errors.New("--topic, --partition, --offset and --group and --all-groups and --stdin exclude each other"))
+	case !q.ofGroups() && !q.stdin && one < 3:
+		return usage(errors.New("give --topic, --partition and --offset, or --group, --all-groups or --stdin"))
+	case slices.Contains(q.groups, ""):
+		return usage(errors.New("--group: a group has a name"))
+	case isJobFormat(output) && (q.all || len(q.groups) > 1):
+		return usage(fmt.Errorf("-o %s describes one job: name one --group", output))
 	}
 	return nil
 }
 
-// readPositions reads lines of topic, partition, offset. An error names the line and the field.
-func readPositions(r io.Reader) ([]api.Position, error) {
-	cr := csv.NewReader(r)
-	cr.FieldsPerRecord = 3
-	cr.TrimLeadingSpace = true
-	var out []api.Position
-	for {
-		row, err := cr.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("standard input: want topic,partition,offset: %w", err)
-		}
-		line, _ := cr.FieldPos(0)
-		partition, err := strconv.ParseInt(row[1], 10, 32)
-		if err != nil || partition < 0 {
-			return nil, fmt.Errorf("standard input, line %d: partition %q is not a number from 0 on", line, row[1])
-		}
-		off, err := strconv.ParseInt(row[2], 10, 64)
-		if err != nil || off < 0 {
-			return nil, fmt.Errorf("standard input, line %d: offset %q is not a number from 0 on", line, row[2])
-		}
-		out = append(out, api.Position{Topic: row[0], Partition: int32(partition), Offset: off})
-	}
-}
-
-func offsetTable(os []api.Offset) *table {
-	t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "SOURCE OFFSET", "TARGET TOPIC", "TARGET OFFSET", "STATE"}}
-	for _, o := range os {
-		t.add(o.Link, o.Topic, strconv.Itoa(int(o.Partition)), offset(o.SourceOffset), o.TargetTopic, offset(o.TargetOffset), o.State)
-	}
-	return t
-}
-
-// unknownOffsets makes answers without an offset visible in the exit code.
-func unknownOffsets(os []api.Offset) error {
-	n := 0
-	for _, o := range os {
-		if o.State == api.OffsetUnknown {
-			n++
-		}
-	}
+// request returns what the service is asked.
+func (a *app) translateRequest(q translateQuery) (api.TranslateRequest, error) {
+	req := api.TranslateRequest{Reverse: q.reverse, Groups: q.groups, AllGroups: q.all}
 	switch {
-	case n == 0:
-		return nil
-	case n == len(os):
-		return fmt.Errorf("no answer: the link has no state for these partitions")
+	case q.stdin:
+		var err error
+		if req.Offsets, err = readPositions(a.stdin); err != nil {
+			return req, usage(err)
+		}
+	case !q.ofGroups():
+		req.Offsets = []api.Position{q.at}
 	}
-	return &exitError{exitPartly, fmt.Errorf("%d of %d positions have no answer", n, len(os))}
+	return req, nil
+}
+
+func (a *app) translate(cmd *cobra.Command, q translateQuery) error {
+	if err := a.checkOutput("table", "json", "csv", formatFlink, formatFlinkSQL, formatSpark); err != nil {
+		return err
+	}
+	if err := q.check(cmd, a.output); err != nil {
+		return err
+	}
+	req, err := a.translateRequest(q)
+	if err != nil {
+		return err
+	}
+	b, done, err := a.backend(cmd, q.link)
+	if err != nil {
+		return err
+	}
+	defer done()
+	out, err := b.Translate(cmd.Context(), q.link, req)
+	if err != nil {
+		return orOffline(err)
+	}
+	t := newTranslation(q, out)
+	if err := a.printTranslated(t); err != nil {
+		return err
+	}
+	return t.unanswered()
 }

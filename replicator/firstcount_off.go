@@ -2,8 +2,5 @@
 
 package replicator
 
-// failpoint marks a place where a test build may kill the process.
-func failpoint(string) {}
-
 // firstCount is the count at which lanes begin that were never copied; a test build may have them begin elsewhere.
 func firstCount() int64 { return 0 }

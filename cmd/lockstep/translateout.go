@@ -1,0 +1,161 @@
+package main
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockstep/api"
+)
+
+// translation is an answer that is to be printed.
+type translation struct {
+	query   translateQuery
+	offsets []api.Offset
+}
+
+// place is where somebody goes on, on the side that was asked for.
+type place struct {
+	group, topic string
+	partition    int32
+	offset       int64
+}
+
+func newTranslation(q translateQuery, os []api.Offset) translation { return translation{q, os} }
+
+// places are the answers, as they were asked for.
+func (t translation) places() (out []place) {
+	for _, o := range t.offsets {
+		p := place{o.TargetGroup, o.TargetTopic, o.Partition, 0}
+		answer := o.TargetOffset
+		if t.query.reverse {
+			p.group, p.topic, answer = o.Group, o.Topic, o.SourceOffset
+		}
+		if answer != nil && answered(o) {
+			p.offset = *answer
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func answered(o api.Offset) bool {
+	return o.State != api.OffsetUnknown && o.State != api.OffsetNotCopied
+}
+
+// asked returns the offset that was to be translated.
+func (t translation) asked(o api.Offset) *int64 {
+	if t.query.reverse {
+		return o.TargetOffset
+	}
+	return o.SourceOffset
+}
+
+// unanswered makes positions, and named groups, without an answer visible in the exit code.
+func (t translation) unanswered() error {
+	lost, all := 0, 0
+	with := make(map[string]bool)
+	for _, o := range t.offsets {
+		switch {
+		case o.State == api.OffsetUnknown:
+			lost++
+			all++
+		case answered(o):
+			all++
+		}
+		with[o.Group] = with[o.Group] || o.State != api.OffsetNotCopied
+	}
+	for _, g := range t.query.groups {
+		if !with[g] {
+			lost++
+			all++
+		}
+	}
+	switch {
+	case lost == 0:
+		return nil
+	case lost == all && t.query.ofGroups():
+		return errors.New("no answer: no position of these groups lies in what the link copied")
+	case lost == all:
+		return errors.New("no answer: the link has no state for these partitions")
+	}
+	return &exitError{exitPartly, fmt.Errorf("%d of %d positions have no answer", lost, all)}
+}
+
+// printTranslated writes the answer to standard output, and what it cannot say there to standard error.
+func (a *app) printTranslated(t translation) error {
+	if isJobFormat(a.output) {
+		return a.printJob(t)
+	}
+	if t.query.ofGroups() {
+		notes := t.ages()
+		if a.output == "csv" {
+			notes = append(notes, t.notes()...)
+		}
+		a.note(append(notes, t.lonely()...))
+		if a.output == "csv" {
+			return writeResetCSV(a.stdout, t.places(), len(t.query.groups) == 1)
+		}
+	}
+	return a.print(api.Offsets{Schema: api.Schema, Offsets: t.offsets}, offsetTable(t.offsets, t.query.ofGroups()))
+}
+
+func (a *app) note(lines []string) {
+	for _, l := range lines {
+		fmt.Fprintln(a.stderr, l)
+	}
+}
+
+// writeResetCSV writes what kafka-consumer-groups.sh --reset-offsets --from-file reads: without a header, and for one
+// group without its name. That tool reads line by line.
+func writeResetCSV(w io.Writer, places []place, oneGroup bool) error {
+	cw := csv.NewWriter(w)
+	for _, p := range places {
+		row := []string{p.group, p.topic, strconv.Itoa(int(p.partition)), strconv.FormatInt(p.offset, 10)}
+		if oneGroup {
+			row = row[1:]
+		} else if strings.ContainsAny(p.group, "\r\n") {
+			return fmt.Errorf("group %q: kafka-consumer-groups.sh cannot read a name with line breaks; ask for it alone with --group", p.group)
+		}
+		if err := cw.Write(row); err != nil {
+			return err
+		}
+	}
+	cw.Flush()
+	return cw.Error()
+}
+
+func offsetTable(os []api.Offset, groups bool) *table {
+	t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "SOURCE OFFSET", "TARGET TOPIC", "TARGET OFFSET", "STATE"}}
+	if groups {
+		t.head = append([]string{"GROUP", "TARGET GROUP"}, t.head...)
+	}
+	for _, o := range os {
+		row := []string{o.Link, o.Topic, strconv.Itoa(int(o.Partition)), offset(o.SourceOffset), o.TargetTopic, offset(o.TargetOffset), o.State}
+		if groups {
+			row = append([]string{o.Group, o.TargetGroup}, row...)
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+// byTopic orders places by topic and partition; an error names what was given twice, which no starting position can hold.
+func byTopic(places []place) ([]place, error) {
+	out := slices.Clone(places)
+	order := func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	}
+	slices.SortStableFunc(out, order)
+	for i := range out[:max(len(out)-1, 0)] {
+		if order(out[i], out[i+1]) == 0 {
+			return nil, usage(fmt.Errorf("%s/%d is asked for twice, and a job begins at one place", out[i].topic, out[i].partition))
+		}
+	}
+	return out, nil
+}
