@@ -12,6 +12,7 @@ type fakeBackend struct {
 	links    []Link
 	lanes    []Lane
 	gaps     []Gap
+	groups   []Group
 	notReady error
 	err      error
 	orders   []model.Order // as they came
@@ -40,7 +41,9 @@ func newFake() *fakeBackend {
 		links: []Link{{
 			Name: "dr", Source: "primary", Target: "backup", State: state, SafeToFailOver: SafetyUnknown(), RPO: rpo,
 			Owner: "c1f0", Term: 7, Seal: "direct", Lanes: counts,
+			Groups: Counts{Total: 2, ByState: map[string]int{"synced": 1, "moved_on_target": 1}},
 		}},
+		groups: newGroups(),
 		gaps: []Gap{NewGap(model.Gap{
 			Lane: model.Lane{Link: "dr", Topic: "orders", Partition: 0}, From: 100, To: 140, Reason: "gap", At: since,
 		})},
@@ -72,6 +75,57 @@ func (f *fakeBackend) Lane(ctx context.Context, link, topic string, partition in
 		}
 	}
 	return LaneDetail{}, NotFound("lockstep lanes list", "link %q has no lane %s/%d", link, topic, partition)
+}
+
+func (f *fakeBackend) Groups(_ context.Context, link string) ([]Group, error) {
+	if f.err != nil || link == "empty" {
+		return nil, f.err
+	}
+	_, err := findLink(f.links, link)
+	return f.groups, err
+}
+
+func (f *fakeBackend) Group(ctx context.Context, link, group string) (GroupDetail, error) {
+	groups, err := f.Groups(ctx, link)
+	for _, g := range groups {
+		if g.Group == group {
+			return GroupDetail{Group: g, Positions: positionsOf(g)}, nil
+		}
+	}
+	if err == nil {
+		err = NotFound("lockstep groups list", "link %q has no group %q", link, group)
+	}
+	return GroupDetail{}, err
+}
+
+func (f *fakeBackend) GroupHistory(ctx context.Context, link, group string) ([]GroupMoment, error) {
+	g, err := f.Group(ctx, link, group)
+	if err != nil {
+		return nil, err
+	}
+	return []GroupMoment{{Link: link, Group: group, At: since, Positions: g.Positions}}, nil
+}
+
+// newGroups are one group in step, one that was moved, and one that is left out.
+func newGroups() []Group {
+	age := 1.25
+	return []Group{
+		{Link: "dr", Group: "billing", TargetGroup: "billing", Type: "classic", State: "synced", SourceState: "Stable", TargetState: "Empty",
+			Partitions: Counts{Total: 1, ByState: map[string]int{"synced": 1}}, LagRecords: Known(15), LagSeconds: Seconds(0.75), RecordsAgain: Known(0), AgeSeconds: &age},
+		{Link: "dr", Group: "eu/audit #1", TargetGroup: "eu/audit #1", Type: "consumer", State: "moved_on_target", Detail: "lockstep wrote 5, somebody else 9",
+			Remedy: "lockstep groups accept 'eu/audit #1' --link dr puts it where it stands on the source", Partitions: Counts{Total: 1, ByState: map[string]int{"moved_on_target": 1}},
+			LagRecords: Known(-1), RecordsAgain: Known(0), AgeSeconds: &age},
+		{Link: "dr", Group: "console-consumer-1", TargetGroup: "console-consumer-1", State: GroupExcluded, Detail: `groups.exclude "console-consumer-.*" matches`,
+			Partitions: Counts{ByState: map[string]int{}}},
+	}
+}
+
+func positionsOf(g Group) []GroupPosition {
+	if g.Aside() {
+		return nil
+	}
+	return []GroupPosition{{Topic: "orders", Partition: 3, TargetTopic: "orders", SourceOffset: Known(12345), TranslatedOffset: Known(12339), TargetOffset: Known(12339),
+		Translation: OffsetExact, State: g.State, Detail: g.Detail, Remedy: g.Remedy, LagRecords: g.LagRecords, LagSeconds: g.LagSeconds, RecordsAgain: g.RecordsAgain}}
 }
 
 func (f *fakeBackend) Gaps(_ context.Context, link string) ([]Gap, error) {

@@ -32,6 +32,9 @@ func TestHandler_OrdersThatMakeNoSense(t *testing.T) {
 		"accept with a start":      `{"kind":"accept","topics":["t"],"from":"latest"}`,
 		"lane without topic":       `{"kind":"retry","lanes":[{"partition":0}]}`,
 		"lane below zero":          `{"kind":"retry","lanes":[{"topic":"t","partition":-1}]}`,
+		"pause of groups":          `{"kind":"pause","groups":["g"]}`,
+		"accept of both":           `{"kind":"accept","groups":["g"],"topics":["t"]}`,
+		"group without name":       `{"kind":"accept","groups":["g",""]}`,
 		"topic without name":       `{"kind":"accept","topics":[""]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +55,7 @@ func TestHandler_OrdersThatMakeNoSense(t *testing.T) {
 func TestHandler_OrdersThatMakeSense(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		`{"kind":"pause"}`, `{"kind":"pause","topics":["a"]}`, `{"kind":"resume","reason":"done"}`, `{"kind":"resume","topics":["a"]}`, `{"kind":"accept"}`, `{"kind":"accept","topics":["a","b"]}`,
+		`{"kind":"pause"}`, `{"kind":"pause","topics":["a"]}`, `{"kind":"resume","reason":"done"}`, `{"kind":"resume","topics":["a"]}`, `{"kind":"accept"}`, `{"kind":"accept","topics":["a","b"]}`, `{"kind":"accept","groups":["a","b c"],"dry_run":true}`,
 		`{"kind":"retry","all":true}`, `{"kind":"rebuild","lanes":[{"topic":"t","partition":3}],"dry_run":true}`,
 		`{"kind":"skip","to":5,"lanes":[{"topic":"t","partition":0}]}`, `{"kind":"adopt","topics":["t"],"from":"latest"}`,
 	} {

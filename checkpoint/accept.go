@@ -28,10 +28,13 @@ func (s *Syncer) Accept(ctx context.Context, groups []string, dryRun bool) ([]mo
 	}
 	a.accept = make(map[string]bool, len(groups))
 	var names []string
+	refused := make(map[string]string)
 	for _, g := range groups {
-		if a.refuses(g) == "" {
-			names, a.accept[g] = append(names, g), true
+		if why := a.refuses(g); why != "" {
+			refused[g] = why
+			continue
 		}
+		names, a.accept[g] = append(names, g), true
 	}
 	rows, err := a.decide(ctx, names)
 	if err != nil {
@@ -46,7 +49,7 @@ func (s *Syncer) Accept(ctx context.Context, groups []string, dryRun bool) ([]mo
 			return nil, err
 		}
 	}
-	return a.steps(groups, planned, byGroup(rows), dryRun), nil
+	return a.steps(groups, refused, planned, byGroup(rows), dryRun), nil
 }
 
 func (a *attempt) mayAccept() error {
@@ -99,16 +102,16 @@ func (a *attempt) rememberAccepted(ctx context.Context, names []string, rows []R
 }
 
 // steps tells what happens, or what became of it.
-func (a *attempt) steps(groups []string, planned, rows map[string][]Row, dryRun bool) []model.OrderStep {
+func (a *attempt) steps(groups []string, refused map[string]string, planned, rows map[string][]Row, dryRun bool) []model.OrderStep {
 	var out []model.OrderStep
 	for _, g := range groups {
-		if why := a.refuses(g); why != "" {
+		if why := refused[g]; why != "" {
 			out = append(out, a.refusal(g, "-", why))
 			continue
 		}
 		before := len(out)
 		for i, r := range planned[g] {
-			if r.Write {
+			if r.Write || r.Forget {
 				out = append(out, a.step(r, rows[g][i], dryRun))
 			}
 		}
@@ -145,6 +148,11 @@ func worst(rows []Row) (State, string) {
 // step is one position: what was planned, and how it ended.
 func (a *attempt) step(plan, end Row, dryRun bool) model.OrderStep {
 	s := model.OrderStep{Subject: fmt.Sprintf("%s:%s %s", a.s.opt.Link, plan.Group, plan.Key), State: a.stateBefore(plan), CanUndo: plan.Target >= 0}
+	if plan.Forget {
+		s.CanUndo, s.Does = false, plan.Detail
+		s.Done = !dryRun
+		return s
+	}
 	from := "nowhere"
 	if plan.Target >= 0 {
 		from = fmt.Sprint(plan.Target)

@@ -89,11 +89,15 @@ func (q *place) refresh() {
 	if q.p.Now.Sub(q.base.At) < age {
 		return
 	}
-	q.r.Base.At = q.p.Now
-	q.r.Translated, q.r.Write, q.r.Save = q.base.Next, true, true
-	if q.r.State == StateSynced {
-		q.r.State, q.r.Detail = StatePending, "written again before the target forgets it"
+	r := q.r
+	r.Base.At = q.p.Now
+	r.Translated, r.Write, r.Save = q.base.Next, true, true
+	if r.State == StateSynced {
+		r.State, r.Detail = StatePending, "written again before the target forgets it"
+		return
 	}
+	// The source's metadata belongs to its own position.
+	r.Metadata = q.s.target.Offsets[Key{q.lane.DstTopic, r.Partition}].Metadata
 }
 
 // follow plans a position whose place on the source is known, or has vanished there.

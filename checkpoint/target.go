@@ -15,8 +15,8 @@ func (p *planner) target(dst string) (g Group, blocked State, detail string) {
 		return Group{}, "", ""
 	}
 	switch {
-	case !g.Supported():
-		return g, StateTypeConflict, fmt.Sprintf("on the target %s is a %s group", dst, g.Type)
+	case !g.Supported() || g.Protocol != "" && g.Protocol != "consumer":
+		return g, StateTypeConflict, fmt.Sprintf("on the target %s is a group of type %s and protocol %q", dst, g.Type, g.Protocol)
 	case g.State == "":
 		return g, StateActiveOnTarget, "whether it has members on the target is not known"
 	case !g.Idle():

@@ -134,6 +134,22 @@ func (b *nodeBackend) GroupHistory(_ context.Context, name, group string) ([]api
 	if err != nil {
 		return nil, err
 	}
-	_ = l
-	return nil, noGroup(name, group)
+	return groupHistory(l.history, name, group)
+}
+
+// groupHistory shows where a group stood. Of a moment only positions and states are kept.
+func groupHistory(h *checkpoint.History, link, group string) ([]api.GroupMoment, error) {
+	var out []api.GroupMoment
+	for _, m := range h.Of(group) {
+		a := api.GroupMoment{Link: link, Group: group, At: m.At.UTC(), Positions: []api.GroupPosition{}}
+		for _, r := range m.Positions {
+			a.Positions = append(a.Positions, api.GroupPosition{Topic: r.Topic, Partition: r.Partition, SourceOffset: api.Known(r.Source),
+				TranslatedOffset: api.Known(r.Translated), TargetOffset: api.Known(r.Target), State: string(r.State)})
+		}
+		out = append(out, a)
+	}
+	if len(out) == 0 {
+		return nil, noGroup(link, group)
+	}
+	return out, nil
 }

@@ -106,7 +106,7 @@ func joinStates(states []checkpoint.State) string {
 
 // groupOrder returns how groups are sorted; those that are equal stay by link and name.
 func groupOrder(by string) (func(a, b api.Group) int, error) {
-	number := func(p *int64) int64 {
+	records := func(p *int64) int64 {
 		if p == nil {
 			return -1
 		}
@@ -124,40 +124,59 @@ func groupOrder(by string) (func(a, b api.Group) int, error) {
 	case "state":
 		return func(a, b api.Group) int { return checkpoint.State(b.State).Compare(checkpoint.State(a.State)) }, nil
 	case "lag":
-		return func(a, b api.Group) int { return cmp.Compare(number(b.LagRecords), number(a.LagRecords)) }, nil
+		return func(a, b api.Group) int { return cmp.Compare(records(b.LagRecords), records(a.LagRecords)) }, nil
 	case "age":
 		return func(a, b api.Group) int { return cmp.Compare(age(b.AgeSeconds), age(a.AgeSeconds)) }, nil
 	}
 	return nil, fmt.Errorf("--sort %s: want name, state, lag or age", by)
 }
 
-// groupWidth lets the table of groups fit 80 columns.
-const groupWidth = 20
+const (
+	groupsWidth = 80 // of the whole table, where that leaves names enough
+	minGroup    = 12
+)
 
 func (a *app) groupsTable(groups []api.Group) *table {
-	t := &table{head: []string{"GROUP", "STATE", "TYPE", "PARTITIONS", "LAG", "LAG-TIME", "AGAIN", "AGE"}}
+	if a.output == "csv" {
+		return groupsCSV(groups)
+	}
+	t := &table{head: []string{"GROUP", "STATE", "TYPE", "PARTS", "LAG", "LAG-TIME", "AGAIN", "AGE"}}
 	links := make(map[string]bool)
 	for _, g := range groups {
 		links[g.Link] = true
+		t.add(g.Group, g.State, cmp.Or(g.Type, "-"), strconv.Itoa(g.Partitions.Total), offset(g.LagRecords), lagTime(g.LagSeconds, g.LagAtLeast),
+			offset(g.RecordsAgain), seconds(g.AgeSeconds))
 	}
-	if a.output == "csv" {
-		t.head = append([]string{"LINK"}, t.head...)
-	} else {
-		t.head[3] = "PARTS"
-	}
-	for _, g := range groups {
-		name := g.Group
+	width := max(minGroup, groupsWidth-t.width(1))
+	cut := &table{head: t.head}
+	for i, row := range t.rows {
+		cells := make([][]string, len(row))
+		for j, text := range row {
+			cells[j] = []string{text}
+		}
 		if len(links) > 1 {
-			name = g.Link + ":" + name
+			row[0] = groups[i].Link + ":" + row[0]
 		}
-		if a.output == "csv" {
-			t.add(g.Link, g.Group, g.State, cmp.Or(g.Type, "-"), strconv.Itoa(g.Partitions.Total), offset(g.LagRecords), seconds(g.LagSeconds), offset(g.RecordsAgain), seconds(g.AgeSeconds))
-			continue
-		}
-		t.addLines(chop(name, groupWidth), []string{g.State}, []string{cmp.Or(g.Type, "-")}, []string{strconv.Itoa(g.Partitions.Total)},
-			[]string{offset(g.LagRecords)}, []string{lagTime(g.LagSeconds, g.LagAtLeast)}, []string{offset(g.RecordsAgain)}, []string{seconds(g.AgeSeconds)})
+		cells[0] = chop(row[0], width)
+		cut.addLines(cells...)
+	}
+	return cut
+}
+
+func groupsCSV(groups []api.Group) *table {
+	t := &table{head: []string{"LINK", "GROUP", "STATE", "TYPE", "PARTITIONS", "LAG", "LAG SECONDS", "AGAIN", "AGE SECONDS"}}
+	for _, g := range groups {
+		t.add(g.Link, g.Group, g.State, g.Type, strconv.Itoa(g.Partitions.Total), offset(g.LagRecords), number(g.LagSeconds), offset(g.RecordsAgain), number(g.AgeSeconds))
 	}
 	return t
+}
+
+// number prints a number for other programs, "-" when it is not known.
+func number(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*p, 'f', -1, 64)
 }
 
 // chop cuts a name into lines of at most width characters.

@@ -35,6 +35,7 @@ type link struct {
 	syncer   *topicsync.Syncer
 	groups   *checkpoint.Syncer
 	bases    *checkpoint.Bases
+	history  *checkpoint.History
 	young    bool                   // the link existed before this process: topics that appear now are younger than it
 	ready    atomic.Bool            // the first pass over the topics is done
 	waits    atomic.Pointer[string] // why it is not, as far as that is known

@@ -19,9 +19,9 @@ func (l *link) newGroups(cfg config.Link) error {
 		return err
 	}
 	l.setSelection(cfg)
-	l.bases = checkpoint.NewBases(l.view, l.state)
+	l.bases, l.history = checkpoint.NewBases(l.view, l.state), checkpoint.NewHistory(l.view, l.state)
 	l.groups = checkpoint.New(checkpoint.Options{
-		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases,
+		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases, History: l.history,
 		Barrier: l.view.Barrier, Hold: l.holdsGroups, Selects: l.selects, Logger: l.log,
 	})
 	return nil

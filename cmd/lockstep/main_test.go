@@ -112,6 +112,7 @@ func (cannedBackend) Links(ctx context.Context) ([]api.Link, error) {
 	lanes, err := cannedBackend{}.Lanes(ctx, "dr")
 	l := api.Link{Name: "dr", Source: "primary", Target: "backup", Owner: "me", Term: 7, Seal: "direct", SafeToFailOver: api.SafetyUnknown()}
 	l.State, l.Lanes, l.RPO = api.Summarize(lanes)
+	l.Groups = api.Counts{Total: 2, ByState: map[string]int{"synced": 1, "moved_on_target": 1}}
 	return []api.Link{l}, err
 }
 

@@ -81,7 +81,9 @@ type offlineLink struct {
 	dst   *kafka.Cluster
 	state *statelog.Log
 	view  *offsetsync.View
-	bases *checkpoint.Bases
+
+	bases   *checkpoint.Bases
+	history *checkpoint.History
 }
 
 var _ api.Backend = (*offline)(nil)
@@ -129,7 +131,7 @@ func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink
 		return nil, fmt.Errorf("cluster %s has no topic %s: link %s never copied to it", cfg.Target, l.state.Topic(), cfg.Name)
 	}
 	l.view = offsetsync.NewView(l.state)
-	l.bases = checkpoint.NewBases(l.view, l.state)
+	l.bases, l.history = checkpoint.NewBases(l.view, l.state), checkpoint.NewHistory(l.view, l.state)
 	failed := make(chan error, 1)
 	o.wg.Go(func() { failed <- l.view.Run(o.ctx) })
 	read := make(chan error, 1)

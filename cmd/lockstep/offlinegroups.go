@@ -32,10 +32,11 @@ func (o *offline) Group(ctx context.Context, name, group string) (api.GroupDetai
 
 // GroupHistory implements api.GroupReader.
 func (o *offline) GroupHistory(ctx context.Context, name, group string) ([]api.GroupMoment, error) {
-	if _, err := o.open(ctx, name); err != nil {
+	l, err := o.open(ctx, name)
+	if err != nil {
 		return nil, err
 	}
-	return nil, noGroup(name, group)
+	return groupHistory(l.history, name, group)
 }
 
 func (o *offline) groupView(ctx context.Context, name string) (groupView, error) {

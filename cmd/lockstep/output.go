@@ -35,6 +35,18 @@ func (t *table) addLines(cells ...[]string) {
 	}
 }
 
+// width returns how many characters the columns from one on take, with the blanks before them.
+func (t *table) width(from int) (n int) {
+	for i := from; i < len(t.head); i++ {
+		widest := len(t.head[i])
+		for _, r := range t.rows {
+			widest = max(widest, len(r[i]))
+		}
+		n += widest + 2
+	}
+	return n
+}
+
 // column returns how a column of sentences is cut into lines, so that the table fits a terminal. CSV keeps them whole.
 func (a *app) column(width int) func(text string) []string {
 	if a.output != "table" {
