@@ -88,7 +88,9 @@ func commitAs(t *testing.T, m *kgo.Client, topic string, next int64) {
 	kafkatest.Eventually(t, groupPatience, func() (bool, string) {
 		var failed error
 		m.CommitOffsetsSync(t.Context(), map[string]map[int32]kgo.EpochOffset{topic: {0: {Epoch: -1, Offset: next}}},
-			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) { failed = commitError(resp, err) })
+			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+				failed = commitError(resp, err)
+			})
 		return failed == nil, fmt.Sprintf("commit as a member: %v", failed)
 	})
 }

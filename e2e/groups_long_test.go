@@ -209,4 +209,3 @@ func (s *service) tellsTheSame(when string, told map[string]string, upTo ends, g
 		s.t.Errorf("%s: %d of %d positions are others, %d in all", when, wrong, len(told), len(now))
 	}
 }
-
