@@ -67,6 +67,9 @@ func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 	g.Go(func() (err error) {
 		a.source, err = a.s.opt.Sides.Source(both, want)
 		a.at = a.s.now()
+		if err == nil {
+			err = a.s.opt.SameSource(both)
+		}
 		return sideFault(StateSourceUnreadable, "read the source's groups", err)
 	})
 	g.Go(func() (err error) {
@@ -123,12 +126,12 @@ func (a *attempt) addUnopened() {
 	}
 }
 
-// refreshEnds asks for the ends of partitions that a group which is decided about seems to be beyond: what a lane saw last
-// may be older than the group's position, a paused lane sees nothing, and one that was just opened has not looked yet.
-func (a *attempt) refreshEnds(ctx context.Context, names []string) {
+// refreshEnds asks for the ends of partitions that a group seems to be beyond: what a lane saw last may be older than the
+// group's position, and a paused lane sees nothing.
+func (a *attempt) refreshEnds(ctx context.Context, of Picture) {
 	beyond := make(map[Key]bool)
-	for _, name := range names {
-		for k, c := range a.source.Groups[name].Offsets {
+	for _, g := range of.Groups {
+		for k, c := range g.Offsets {
 			if lane, ok := a.lanes[k]; ok && lane.Map != nil && c.Offset > lane.SrcEnd {
 				beyond[k] = true
 			}
@@ -286,13 +289,22 @@ func (a *attempt) isDue(name string, changed, longer map[Key]bool) bool {
 		return true
 	}
 	dst := a.settings.Filter.Target(name)
-	if was, is := a.m.target[dst], a.listed.Groups[dst]; was.State != is.State || was.Type != is.Type {
+	if is, there := a.listed.Groups[dst]; changedOnTarget(a.m.target[dst], is, there) {
 		return true
 	}
 	if slices.ContainsFunc(k.ahead, func(k Key) bool { return longer[k] }) {
 		return true
 	}
 	return len(changed) > 0 && slices.ContainsFunc(k.rows, func(r Row) bool { return changed[r.Key] })
+}
+
+// changedOnTarget reports whether a group has become another one on the target. One that appears without members was
+// most likely written by us.
+func changedOnTarget(was, is Group, there bool) bool {
+	if was.Name == "" {
+		return there && !is.Idle()
+	}
+	return !there || was.Idle() != is.Idle() || was.Type != is.Type
 }
 
 // sameOffsets reports whether a group stands where it stood.
@@ -331,10 +343,10 @@ func (a *attempt) decide(ctx context.Context, names []string) ([]Row, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	a.refreshEnds(ctx, names)
 	in := Input{Now: a.at, Source: a.source.only(names), Lanes: a.lanes, Bases: make(map[string]map[Key]Base, len(names)), Accept: a.accept,
 		Rules: Rules{Link: a.s.opt.Link, Sync: a.settings.Sync && a.hold.Writes == "", MaxRewind: a.settings.MaxRewind, RewindHold: a.settings.RewindHold,
 			Retention: a.m.retention, DstGroup: a.settings.Filter.Target}}
+	a.refreshEnds(ctx, in.Source)
 	a.refreshStarts(ctx, in.Source)
 	bases := a.s.opt.Store.All()
 	dst := make([]string, len(names))

@@ -68,6 +68,9 @@ type Options struct {
 	Listeners []Listener
 	// Barrier returns when lanes and bases show everything that was stored before the call.
 	Barrier func(ctx context.Context) error
+	// SameSource is asked after each look at the source. An error says that what was seen is not to be used: it may be
+	// another cluster's. Nil: it always is the same.
+	SameSource func(ctx context.Context) error
 	// Hold is asked before each look and again before each write. Nil: nothing holds.
 	Hold func() Hold
 	// Selects tells the target's name of a source topic that the link copies. Nil: only topics with lanes are copied.
@@ -101,6 +104,9 @@ func New(opt Options) *Syncer {
 	}
 	if s.opt.Hold == nil {
 		s.opt.Hold = func() Hold { return Hold{} }
+	}
+	if s.opt.SameSource == nil {
+		s.opt.SameSource = func(context.Context) error { return nil }
 	}
 	s.state = newMemory()
 	s.turn <- struct{}{}

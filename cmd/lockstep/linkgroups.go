@@ -22,7 +22,7 @@ func (l *link) newGroups(cfg config.Link) error {
 	l.bases, l.history = checkpoint.NewBases(l.view, l.state), checkpoint.NewHistory(l.view, l.state)
 	l.groups = checkpoint.New(checkpoint.Options{
 		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases, History: l.history,
-		Barrier: l.view.Barrier, Hold: l.holdsGroups, Selects: l.selects, Logger: l.log,
+		Barrier: l.view.Barrier, Hold: l.holdsGroups, SameSource: l.sameSource, Selects: l.selects, Logger: l.log,
 	})
 	return nil
 }
@@ -116,6 +116,18 @@ func (l *link) undone() (out []checkpoint.Summary) {
 		}
 	}
 	return out
+}
+
+// sameSource makes sure that the cluster which answers as the source is the one that was copied from.
+func (l *link) sameSource(ctx context.Context) error {
+	id, err := l.src.ID(ctx)
+	if err != nil {
+		return err
+	}
+	if claim, ok := l.view.Claim(); ok && claim.SourceCluster != "" && claim.SourceCluster != id {
+		return fmt.Errorf("cluster %s is another one (%s) than was copied from (%s)", l.src.Name(), id, claim.SourceCluster)
+	}
+	return nil
 }
 
 // holdsGroups says what keeps the link from its groups.
