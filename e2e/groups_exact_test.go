@@ -192,6 +192,7 @@ func firstRecordAfterAnEmptyLog(t *testing.T, s *service, src, dst *kafkatest.Cl
 // A copied leader epoch would make the position invalid on the target, whose epochs are others. The consumer's own text
 // comes along unchanged; clients of both protocols go on there.
 func TestGroups_EpochAndMetadata(t *testing.T) {
+	kafkatest.Long(t)
 	t.Parallel()
 	src, dst := pair(t)
 	prefix := kafkatest.TopicName(t) + "-"
@@ -274,6 +275,7 @@ func TestGroups_BeforeTheStart(t *testing.T) {
 // What a position points to may be gone from the target already: the group goes to where the log begins, since a position
 // below it would be reset by the application's own policy.
 func TestGroups_TargetTrimmed(t *testing.T) {
+	kafkatest.Long(t)
 	t.Parallel()
 	src, dst := pair(t)
 	prefix := kafkatest.TopicName(t) + "-"
