@@ -33,15 +33,8 @@ func Apply(ctx context.Context, c *kafka.Cluster, rows []Row) []Row {
 		return out
 	}
 	a := applier{c: c, now: Reread(ctx, c, slices.Sorted(maps.Keys(writes)))}
-	a.topics, a.topicsErr = c.Metadata(ctx, topicsOf(writes)...)
-	for group, rows := range writes {
-		if rows = slices.DeleteFunc(rows, a.leavesOut); len(rows) == 0 {
-			delete(writes, group)
-		} else {
-			writes[group] = rows
-		}
-	}
-	a.commitAll(ctx, writes)
+	a.topics, a.topicsErr = c.QuickMetadata(ctx, topicsOf(writes)...)
+	a.write(ctx, writes)
 	return out
 }
 
@@ -61,6 +54,18 @@ type applier struct {
 	now       Picture
 	topics    kafka.Meta
 	topicsErr error
+}
+
+// write commits what the target's picture does not speak against.
+func (a *applier) write(ctx context.Context, writes map[string][]*Row) {
+	for group, rows := range writes {
+		if rows = slices.DeleteFunc(rows, a.leavesOut); len(rows) == 0 {
+			delete(writes, group)
+		} else {
+			writes[group] = rows
+		}
+	}
+	a.commitAll(ctx, writes)
 }
 
 // leavesOut reports whether a row must not be written, and notes why.
@@ -122,7 +127,8 @@ func (a *applier) missing(r Row) (State, string) {
 	return unreadable(err, r)
 }
 
-// commitAll commits the groups at their coordinators, all of them at once.
+// commitAll commits the groups at their coordinators, all of them at once. Each has answered just now, so none is given up
+// early: a commit waits for the replicas of the topic of offsets, which may take as long as one of them is being replaced.
 func (a *applier) commitAll(ctx context.Context, writes map[string][]*Row) {
 	at, lost := a.c.Coordinators(ctx, slices.Sorted(maps.Keys(writes)))
 	for group, err := range lost {
@@ -135,7 +141,7 @@ func (a *applier) commitAll(ctx context.Context, writes map[string][]*Row) {
 		byBroker[at[group]] = append(byBroker[at[group]], group)
 	}
 	limit := max(1, commitsInFlight/max(1, len(byBroker)))
-	a.c.EachBroker(ctx, slices.Collect(maps.Keys(byBroker)), func(ctx context.Context, broker int32, heard func()) {
+	a.c.EachBroker(ctx, slices.Collect(maps.Keys(byBroker)), 0, func(ctx context.Context, broker int32, heard func()) {
 		groups := byBroker[broker]
 		inParallel(len(groups), limit, func(i int) {
 			a.commit(ctx, broker, groups[i], writes[groups[i]])

@@ -9,11 +9,14 @@ const (
 	// rememberFor is for how long a commit of lockstep may be on its way: a value that it wrote since then is still its
 	// own when the target has it. So a leader that was frozen, or a broker that was, makes no stranger of us.
 	rememberFor = 10 * time.Minute
-	// rememberAll is how many values are remembered whether or not they have landed; of older ones, only those that
-	// nobody saw on the target can still arrive.
-	rememberAll = 8
-	// rememberMost bounds what is remembered: ten minutes of passes.
-	rememberMost = 300
+	// storeAgain is after which time a base is stored again that did not change, because its value is written again.
+	storeAgain = time.Minute
+	// rememberLanded is how many values are remembered whether or not they were seen on the target; of older ones, only
+	// those that were not can still arrive.
+	rememberLanded = 16
+	// rememberMost bounds what is remembered in memory, ten minutes of passes, and rememberStored what is stored.
+	rememberMost   = 300
+	rememberStored = 8
 )
 
 // wrote reports whether a value that the target has is lockstep's own.
@@ -32,7 +35,7 @@ func (b Base) wrote(theirs int64, now time.Time) bool {
 // before returns the values that are to be remembered when next is decided upon while the target has theirs (-1: none).
 // That one comes last and is never forgotten: after a crash between storing and writing it is what is found.
 func (b Base) before(known bool, next, theirs int64, now time.Time) []Stamped {
-	was := make([]Stamped, 0, min(len(b.Was), rememberAll)+2)
+	was := make([]Stamped, 0, min(len(b.Was), rememberLanded)+2)
 	add := func(s Stamped) {
 		if s.Offset != next && s.Offset != theirs {
 			was = append(was, s)
@@ -44,7 +47,7 @@ func (b Base) before(known bool, next, theirs int64, now time.Time) []Stamped {
 	if known {
 		add(Stamped{Offset: b.Next, At: b.At})
 	}
-	was = prune(was, now, rememberMost)
+	was = prune(was, now, rememberLanded, rememberMost)
 	if theirs >= 0 && theirs != next {
 		was = append(was, Stamped{Offset: theirs, At: now, Landed: true})
 	}
@@ -53,9 +56,9 @@ func (b Base) before(known bool, next, theirs int64, now time.Time) []Stamped {
 
 // prune leaves out values that are too old, those that have landed and are not among the newest, and the oldest if there
 // are more than most.
-func prune(was []Stamped, now time.Time, most int) []Stamped {
+func prune(was []Stamped, now time.Time, landed, most int) []Stamped {
 	was = slices.DeleteFunc(was, func(s Stamped) bool { return now.Sub(s.At) >= rememberFor })
-	old := len(was) - rememberAll
+	old := len(was) - landed
 	i := -1
 	was = slices.DeleteFunc(was, func(s Stamped) bool { i++; return i < old && s.Landed })
 	return was[max(0, len(was)-most):]
@@ -64,10 +67,10 @@ func prune(was []Stamped, now time.Time, most int) []Stamped {
 // stored returns those of a base's values that are worth storing. The value that the target had is the last of them.
 func stored(b Base) []Stamped {
 	n := len(b.Was)
-	if n <= rememberAll+1 {
+	if n <= rememberStored+1 {
 		return b.Was
 	}
-	out := prune(slices.Clone(b.Was[:n-1]), b.At, rememberAll)
+	out := prune(slices.Clone(b.Was[:n-1]), b.At, rememberStored, rememberStored)
 	return append(out, b.Was[n-1])
 }
 
@@ -82,7 +85,7 @@ func merge(a, b Base, now time.Time) []Stamped {
 			older = append(older, s)
 		}
 	}
-	if older = prune(older, now, rememberMost); len(older) == 0 {
+	if older = prune(older, now, rememberLanded, rememberMost); len(older) == 0 {
 		return b.Was
 	}
 	return append(older, b.Was...)

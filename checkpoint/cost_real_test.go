@@ -41,9 +41,10 @@ func TestObserve_Cost(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
+	o := NewObserver(c)
 	for range rounds {
 		began, used := time.Now(), cpuTime(t)
-		p, err := Observe(testContext(t), c, nil)
+		p, err := o.Observe(testContext(t), nil)
 		took, cpu := time.Since(began), cpuTime(t)-used
 		n := 0
 		for _, g := range p.Groups {

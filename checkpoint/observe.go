@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,22 +20,29 @@ const offsetsTopic = "__consumer_offsets"
 // while the others are through is given up after three seconds. What could not be read is in the Picture, as Failed or
 // Partial; the error means that nothing was learnt.
 func Observe(ctx context.Context, c *kafka.Cluster, want func(group string) bool) (Picture, error) {
-	before, err := coordination(ctx, c)
-	if err != nil {
-		return Picture{}, fmt.Errorf("observe groups of cluster %s: %w", c.Name(), err)
-	}
-	l := &look{c: c, want: want, groups: map[string]Group{}, failed: map[string]error{}}
-	c.EachBroker(ctx, before.brokers, l.broker)
+	return NewObserver(c).Observe(ctx, want)
+}
+
+// Observer observes one cluster again and again. Most groups stand still from one look to the next: their offsets are
+// the same map in both pictures, so nobody may change one. It is for one goroutine at a time.
+type Observer struct {
+	c    *kafka.Cluster
+	last map[string]Group
+}
+
+// NewObserver returns an Observer that has seen nothing yet.
+func NewObserver(c *kafka.Cluster) *Observer { return &Observer{c: c} }
+
+// Observe is as the function of this name.
+func (o *Observer) Observe(ctx context.Context, want func(group string) bool) (Picture, error) {
+	l := newLook(o.c, want)
+	l.last = o.last
+	err := l.observe(ctx)
 	p := l.picture()
-	if l.listed == 0 {
-		return p, fmt.Errorf("observe groups of cluster %s: %w", c.Name(), p.Partial)
-	}
-	after, err := coordination(ctx, c)
-	p.Partial = errors.Join(p.Partial, err)
 	if err == nil {
-		p.Partial = errors.Join(p.Partial, before.movedTo(after))
+		o.last = p.Groups
 	}
-	return p, nil
+	return p, err
 }
 
 // Reread reads named groups now. Groups that are in no list are asked for at their coordinators: a group that is in
@@ -46,20 +52,42 @@ func Reread(ctx context.Context, c *kafka.Cluster, names []string) Picture {
 	for _, n := range names {
 		wanted[n] = true
 	}
-	p, err := Observe(ctx, c, func(g string) bool { return wanted[g] })
-	if err != nil {
-		p = Picture{Groups: map[string]Group{}, Failed: map[string]error{}, Partial: err}
-	}
+	l := newLook(c, func(g string) bool { return wanted[g] })
+	err := l.observe(ctx)
+	p := l.picture()
 	for g := range p.Groups {
 		delete(wanted, g)
 	}
 	for g := range p.Failed {
 		delete(wanted, g)
 	}
-	if len(wanted) > 0 {
-		confirmAbsent(ctx, c, slices.Sorted(maps.Keys(wanted)), p.Failed)
+	switch unseen := slices.Sorted(maps.Keys(wanted)); {
+	case err != nil:
+		for _, g := range unseen {
+			p.Failed[g] = err
+		}
+	case len(unseen) > 0:
+		l.confirmAbsent(ctx, unseen, p.Failed)
 	}
 	return p
+}
+
+// observe asks all coordinators. The error means that none of them listed its groups.
+func (l *look) observe(ctx context.Context) error {
+	before, err := coordination(ctx, l.c)
+	if err != nil {
+		return fmt.Errorf("observe groups of cluster %s: %w", l.c.Name(), err)
+	}
+	l.c.EachBroker(ctx, before.brokers, kafka.BrokerPatience, l.broker)
+	if len(l.silent) == len(before.brokers) {
+		return fmt.Errorf("observe groups of cluster %s: %w", l.c.Name(), l.picture().Partial)
+	}
+	after, err := coordination(ctx, l.c)
+	if err == nil {
+		err = before.movedTo(after)
+	}
+	l.moved = err
+	return nil
 }
 
 // coordinators are the brokers that groups can be asked for, as one broker knew them.
@@ -70,7 +98,7 @@ type coordinators struct {
 
 // coordination asks who coordinates groups. Where the topic of offsets cannot be seen, any broker may.
 func coordination(ctx context.Context, c *kafka.Cluster) (coordinators, error) {
-	meta, err := c.Metadata(ctx, offsetsTopic)
+	meta, err := c.QuickMetadata(ctx, offsetsTopic)
 	if err != nil {
 		return coordinators{}, err
 	}
@@ -104,25 +132,26 @@ func (c coordinators) movedTo(after coordinators) error {
 }
 
 // confirmAbsent asks the coordinators of groups that nobody listed whether they have positions, and notes in failed where
-// that is so or not known.
-func confirmAbsent(ctx context.Context, c *kafka.Cluster, names []string, failed map[string]error) {
-	at, lost := c.Coordinators(ctx, names)
+// that is so or not known. Coordinators that did not list their groups are not waited for again.
+func (l *look) confirmAbsent(ctx context.Context, names []string, failed map[string]error) {
+	at, lost := l.c.Coordinators(ctx, names)
 	maps.Copy(failed, lost)
-	byBroker := map[int32][]string{}
+	unlisted := map[int32][]kafka.GroupListing{}
 	for g, b := range at {
-		byBroker[b] = append(byBroker[b], g)
-	}
-	l := &look{c: c, groups: map[string]Group{}, failed: failed}
-	c.EachBroker(ctx, slices.Collect(maps.Keys(byBroker)), func(ctx context.Context, broker int32, heard func()) {
-		var listed []kafka.GroupListing
-		for _, g := range byBroker[broker] {
-			listed = append(listed, kafka.GroupListing{Name: g})
+		if err := l.silent[b]; err != nil {
+			failed[g] = err
+		} else {
+			unlisted[b] = append(unlisted[b], kafka.GroupListing{Name: g})
 		}
-		l.fetch(ctx, broker, listed, heard)
+	}
+	again := newLook(l.c, nil)
+	l.c.EachBroker(ctx, slices.Collect(maps.Keys(unlisted)), kafka.BrokerPatience, func(ctx context.Context, broker int32, heard func()) {
+		again.fetch(ctx, broker, unlisted[broker], heard)
 	})
-	for name, g := range l.groups {
+	maps.Copy(failed, again.failed)
+	for name, g := range again.groups {
 		if len(g.Offsets)+len(g.Unstable) > 0 {
-			failed[name] = fmt.Errorf("group %s has positions on cluster %s and was not listed", name, c.Name())
+			failed[name] = fmt.Errorf("group %s has positions on cluster %s and was not listed", name, l.c.Name())
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -309,7 +310,8 @@ func changedOnTarget(was, is Group, there bool) bool {
 
 // sameOffsets reports whether a group stands where it stood.
 func sameOffsets(a, b Group) bool {
-	return a.Type == b.Type && a.Protocol == b.Protocol && maps.Equal(a.Offsets, b.Offsets) && len(a.Unstable) == len(b.Unstable)
+	same := reflect.ValueOf(a.Offsets).Pointer() == reflect.ValueOf(b.Offsets).Pointer() // one map in both pictures: see Observer
+	return a.Type == b.Type && a.Protocol == b.Protocol && len(a.Unstable) == len(b.Unstable) && (same || maps.Equal(a.Offsets, b.Offsets))
 }
 
 // changedLanes returns the lanes whose map means something else than before, and those whose map has become longer.
@@ -349,6 +351,7 @@ func (a *attempt) decide(ctx context.Context, names []string) ([]Row, error) {
 	a.refreshEnds(ctx, in.Source)
 	a.refreshStarts(ctx, in.Source)
 	bases := a.s.opt.Store.All()
+	in.Known = len(bases)
 	dst := make([]string, len(names))
 	for i, name := range names {
 		dst[i] = a.settings.Filter.Target(name)

@@ -27,7 +27,7 @@ func OffsetsRetention(ctx context.Context, c *kafka.Cluster) (time.Duration, err
 		shortest time.Duration
 		errs     []error
 	)
-	c.EachBroker(ctx, slices.Sorted(maps.Keys(meta.Brokers)), func(ctx context.Context, broker int32, _ func()) {
+	c.EachBroker(ctx, slices.Sorted(maps.Keys(meta.Brokers)), kafka.BrokerPatience, func(ctx context.Context, broker int32, _ func()) {
 		kept, err := retentionOf(ctx, c, broker)
 		mu.Lock()
 		defer mu.Unlock()

@@ -116,16 +116,20 @@ func (q *place) translate() {
 	r.Kind, r.Off, r.Translated = t.Kind, t.Off, q.raise(t.Offset)
 	switch {
 	case r.Translated > t.Offset:
-		r.Detail = fmt.Sprintf("target offsets %d to %d are no longer in the target's log", t.Offset, r.Translated-1)
+		r.Detail = fmt.Sprintf("target offsets %d to %d are no longer in the target's log", t.Offset, min(q.lane.DstStart, r.Translated)-1)
 	case t.Kind == offsetsync.BeforeStart:
 		r.Detail = fmt.Sprintf("source offsets %d to %d were never copied", r.Source, r.Source+t.Off-1)
 	}
 }
 
-// raise lifts a translation to the start of the target's log, at most to the cursor.
+// raise moves a translation that the target's log no longer holds to the first copied record that it does, at most to the
+// cursor. What begins the log may be no such record, but one of a branch that the source has lost.
 func (q *place) raise(dst int64) int64 {
-	_, cursor := q.lane.Map.End()
-	return max(dst, min(q.lane.DstStart, cursor))
+	if dst >= q.lane.DstStart {
+		return dst
+	}
+	m := q.lane.Map
+	return m.Translate(m.Invert(q.lane.DstStart).Offset).Offset
 }
 
 // decide is the three-way rule: base is what lockstep wrote last, theirs what the target has, ours what it should have.
@@ -185,12 +189,22 @@ func (q *place) back() {
 // write plans to commit ours.
 func (q *place) write(why string) {
 	r := q.r
-	r.State, r.Write, r.Save = StatePending, true, true
-	r.Base = q.next()
+	r.State, r.Write = StatePending, true
+	if !q.repeated() {
+		r.Base, r.Save = q.next(), true
+	}
 	r.Backwards = r.Translated < r.Target || r.Target < 0 && r.Translated < q.base.Next
 	if why != "" {
 		r.Detail = alsoSaying(why, r.Detail)
 	}
+}
+
+// repeated reports whether what is stored already says that this is about to be written: a target that refuses commits
+// must not fill the state topic.
+func (q *place) repeated() bool {
+	b, n := q.base, len(q.base.Was)
+	return q.known && b.Next == q.r.Translated && b.Source == q.r.Source && b.Opening == q.lane.Opening && b.Suspect == nil &&
+		(q.r.Target < 0 || n > 0 && b.Was[n-1].Offset == q.r.Target) && q.p.Now.Sub(b.At) < storeAgain
 }
 
 // next is the base behind a write of ours.

@@ -118,8 +118,8 @@ func TestSyncer_FiveThousandGroups(t *testing.T) {
 	view := offsetsync.NewView(log)
 	bases, history := NewBases(view, log), NewHistory(view, log)
 	ctx, stop := context.WithCancel(t.Context())
-	following := make(chan error, 1)
-	go func() { following <- view.Run(ctx) }()
+	following := make(chan struct{})
+	go func() { defer close(following); _ = view.Run(ctx) }() // a fault of it shows in Barrier
 	defer func() { stop(); <-following }()
 	s := New(Options{Link: "scale", Sides: timedSides{NewSides(src, dst), t}, Lanes: lanes, Store: timedStore{bases, t}, History: history, Barrier: view.Barrier,
 		Settings: Settings{Filter: filterAll{}, Interval: interval, Sync: true, MaxRewind: 10_000, RewindHold: 5 * time.Minute}})

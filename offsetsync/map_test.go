@@ -53,7 +53,7 @@ func TestMap_Translate(t *testing.T) {
 		{14, Translation{4, Exact, 0}},
 		{15, Translation{7, Hole, 3}},
 		{19, Translation{8, Exact, 0}},
-		{20, Translation{12, Hole, 5}},
+		{20, Translation{12, Hole, 6}},
 		{25, Translation{12, Hole, 1}},
 		{26, Translation{12, Exact, 0}},
 		{27, Translation{14, Hole, 3}},

@@ -74,7 +74,24 @@ func (m *Map) Translate(src int64) Translation {
 	if d := src - at.Src; d < at.N {
 		return Translation{Offset: at.Dst + d}
 	}
+	next = m.copied(next)
 	return Translation{Offset: next.Dst, Kind: Hole, Off: next.Src - src}
+}
+
+// copied returns the first span with records from next on, or the cursor. Where only an opening begins nothing can be
+// read but what is not of this source: markers, others' records, those of a branch that the source has lost.
+func (m *Map) copied(next model.Span) model.Span {
+	for next.N == 0 && next.Src < m.stop.Src {
+		at, behind := m.find(next.Src, bySrc)
+		if at.N > 0 {
+			return at
+		}
+		next = behind
+	}
+	if next.N == 0 {
+		return model.Span{Src: m.stop.Src, Dst: m.stop.Dst}
+	}
+	return next
 }
 
 // Invert returns the source offset to go on at for a position on the target: the other direction of Translate, with the

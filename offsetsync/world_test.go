@@ -348,7 +348,7 @@ func (n naive) translate(g int64) (off int64, k Kind) {
 		if e.src == g && e.record {
 			return e.dst, Exact
 		}
-		if e.src > g {
+		if e.src > g && e.record {
 			return e.dst, Hole
 		}
 	}

@@ -2,9 +2,10 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -14,51 +15,44 @@ func (c *Cluster) Coordinators(ctx context.Context, groups []string) (map[string
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
 	found, failed := make(map[string]int32, len(groups)), map[string]error{}
-	todo := groups
-	for try := range metadataTries {
-		if len(todo) == 0 {
-			break
-		}
-		var silent error
-		todo, silent = c.findCoordinators(ctx, todo, found, failed, metadataPatience<<try)
-		for _, g := range todo {
-			failed[g] = fmt.Errorf("find coordinator of group %s on cluster %s: %w", g, c.Name(), withCause(ctx, silent))
-		}
-		if action, _ := Classify(silent); action != Refresh && action != Retry || !wait(ctx, metadataPause<<try, nil) {
-			break
-		}
+	if len(groups) == 0 {
+		return found, failed
 	}
-	return found, failed
-}
-
-// findCoordinators asks once. It returns the groups for which no broker answered, and why.
-func (c *Cluster) findCoordinators(ctx context.Context, groups []string, found map[string]int32, failed map[string]error, patience time.Duration) (todo []string, silent error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorKeys = groups
-	for _, shard := range c.admin.RequestSharded(ctx, req) {
+	lost := func(group string, err error) {
+		failed[group] = fmt.Errorf("find coordinator of group %s on cluster %s: %w", group, c.Name(), withCause(ctx, err))
+	}
+	shards, err := hedged(ctx, func(ctx context.Context) ([]kgo.ResponseShard, error) { return c.findCoordinators(ctx, groups) })
+	for _, shard := range shards {
 		if shard.Err != nil {
-			silent = shard.Err
-			todo = append(todo, keysOf(shard.Req.(*kmsg.FindCoordinatorRequest))...)
 			continue
 		}
 		for _, g := range shard.Resp.(*kmsg.FindCoordinatorResponse).Coordinators {
-			delete(failed, g.Key)
 			if err := codeError(g.ErrorCode, g.ErrorMessage); err != nil {
-				failed[g.Key] = fmt.Errorf("find coordinator of group %s on cluster %s: %w", g.Key, c.Name(), err)
+				lost(g.Key, err)
 			} else {
 				found[g.Key] = g.NodeID
 			}
 		}
 	}
-	return todo, silent
+	for _, g := range groups {
+		if _, ok := found[g]; !ok && failed[g] == nil {
+			if err == nil {
+				err = errOmitted
+			}
+			lost(g, err)
+		}
+	}
+	return found, failed
 }
 
-// keysOf returns whose coordinators a request asks for: brokers older than Kafka 3.0 take one at a time.
-func keysOf(req *kmsg.FindCoordinatorRequest) []string {
-	if len(req.CoordinatorKeys) == 0 {
-		return []string{req.CoordinatorKey}
+// findCoordinators asks once, old brokers group by group. The error is why some answers are missing.
+func (c *Cluster) findCoordinators(ctx context.Context, groups []string) ([]kgo.ResponseShard, error) {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKeys = groups
+	shards := c.admin.RequestSharded(ctx, req)
+	var errs []error
+	for _, s := range shards {
+		errs = append(errs, s.Err)
 	}
-	return req.CoordinatorKeys
+	return shards, errors.Join(errs...)
 }

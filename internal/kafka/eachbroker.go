@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// brokerPatience is for how long a broker may be silent once another one has answered everything it was asked. It covers
-// opening a connection over a slow network with TLS and SASL, since a given-up request may have to begin with that again.
-const brokerPatience = 3 * time.Second
+// BrokerPatience is for how long a loop waits for a silent broker once another one has answered everything it was asked.
+// It covers opening a connection over a slow network with TLS and SASL: what is given up has to begin with that again.
+const BrokerPatience = 3 * time.Second
 
 // EachBroker lets ask put its questions to several brokers at once, and returns when every call of it has returned. ask
 // calls heard after each answer. The context of a broker that is silent for as long as the cluster's deadline ends, and
-// that of a broker that is silent for 3 s while another one is through: what hangs delays the others no longer than that.
-func (c *Cluster) EachBroker(ctx context.Context, brokers []int32, ask func(ctx context.Context, broker int32, heard func())) {
+// that of a broker that is silent for longer than patience while another one is through, unless patience is 0.
+func (c *Cluster) EachBroker(ctx context.Context, brokers []int32, patience time.Duration, ask func(ctx context.Context, broker int32, heard func())) {
 	var (
 		wg      sync.WaitGroup
 		through atomic.Bool
@@ -23,7 +23,7 @@ func (c *Cluster) EachBroker(ctx context.Context, brokers []int32, ask func(ctx 
 		wg.Go(func() {
 			ctx, cancel := context.WithCancelCause(ctx)
 			beats := make(chan struct{}, 1)
-			wg.Go(func() { c.endSilent(ctx, cancel, beats, &through) })
+			wg.Go(func() { c.endSilent(ctx, cancel, beats, patience, &through) })
 			ask(ctx, b, func() {
 				select {
 				case beats <- struct{}{}:
@@ -38,8 +38,10 @@ func (c *Cluster) EachBroker(ctx context.Context, brokers []int32, ask func(ctx 
 }
 
 // endSilent cancels the context when there have been no beats for too long. It returns when the context ends.
-func (c *Cluster) endSilent(ctx context.Context, cancel context.CancelCauseFunc, beats <-chan struct{}, through *atomic.Bool) {
-	patience := min(brokerPatience, c.opts.Timeout)
+func (c *Cluster) endSilent(ctx context.Context, cancel context.CancelCauseFunc, beats <-chan struct{}, patience time.Duration, through *atomic.Bool) {
+	if patience <= 0 || patience > c.opts.Timeout {
+		patience = c.opts.Timeout
+	}
 	tick := time.NewTicker(patience / 10)
 	defer tick.Stop()
 	last := time.Now()
