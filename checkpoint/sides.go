@@ -16,7 +16,7 @@ type clusters struct {
 	source   *Observer
 }
 
-// NewSides returns the sides of a link. They close nothing.
+// NewSides returns the sides of a link, for one Syncer. They close nothing.
 func NewSides(src, dst *kafka.Cluster) Sides { return clusters{src, dst, NewObserver(src)} }
 
 func (c clusters) Source(ctx context.Context, want func(string) bool) (Picture, error) {
