@@ -148,16 +148,18 @@ func (a *attempt) refreshEnds(ctx context.Context, names []string) {
 	}
 }
 
-// logStart is a target log's start, and when it was asked for.
+// logStart is a target log's start, and when it was asked for. Another opening may be over another log: a topic that was
+// made anew begins below where the old one did.
 type logStart struct {
-	offset int64
-	at     time.Time
+	offset  int64
+	at      time.Time
+	opening uint64
 }
 
 // knownStarts fills in where the target's logs began when they were last asked.
 func (a *attempt) knownStarts() {
 	for k, lane := range a.lanes {
-		if s, ok := a.m.starts[k]; ok && lane.DstStart < 0 {
+		if s, ok := a.m.starts[k]; ok && lane.DstStart < 0 && s.opening == lane.Opening {
 			lane.DstStart = s.offset
 			a.lanes[k] = lane
 		}
@@ -170,7 +172,8 @@ func (a *attempt) refreshStarts(ctx context.Context, of Picture) {
 	due := make(map[Key]bool)
 	for _, g := range of.Groups {
 		for k := range g.Offsets {
-			if lane, ok := a.lanes[k]; ok && lane.Map != nil && a.began.Sub(a.m.starts[k].at) >= lookAtEach {
+			lane, ok := a.lanes[k]
+			if s := a.m.starts[k]; ok && lane.Map != nil && (s.opening != lane.Opening || a.began.Sub(s.at) >= lookAtEach) {
 				due[k] = true
 			}
 		}
@@ -184,8 +187,8 @@ func (a *attempt) refreshStarts(ctx context.Context, of Picture) {
 	}
 	for dst, offset := range a.s.opt.Sides.Starts(ctx, slices.Collect(maps.Keys(parts))) {
 		k := parts[dst]
-		a.m.starts[k] = logStart{offset, a.began}
 		lane := a.lanes[k]
+		a.m.starts[k] = logStart{offset, a.began, lane.Opening}
 		lane.DstStart = offset
 		a.lanes[k] = lane
 	}

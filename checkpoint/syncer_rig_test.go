@@ -138,6 +138,7 @@ type fakeSides struct {
 	now      time.Time
 	src, dst map[string]Group
 	ends     map[Key]int64
+	starts   map[Key]int64 // of the target's logs
 	srcErr   error // of the whole source
 	dstErr   error // of the whole target
 	failed   map[string]error
@@ -234,7 +235,7 @@ func (f *fakeSides) Ends(_ context.Context, keys []Key) map[Key]int64 {
 	return f.ends
 }
 
-func (f *fakeSides) Starts(context.Context, []Key) map[Key]int64 { return nil }
+func (f *fakeSides) Starts(context.Context, []Key) map[Key]int64 { return f.starts }
 
 func (f *fakeSides) Apply(ctx context.Context, rows []Row) []Row {
 	if f.before != nil {
