@@ -139,11 +139,12 @@ type fakeSides struct {
 	src, dst map[string]Group
 	ends     map[Key]int64
 	starts   map[Key]int64 // of the target's logs
-	srcErr   error // of the whole source
-	dstErr   error // of the whole target
+	srcErr   error         // of the whole source
+	dstErr   error         // of the whole target
 	failed   map[string]error
 	partial  error
-	read     int // groups whose positions were read on the target
+	seen     []string // groups of the source in the newest look
+	read     int      // groups whose positions were read on the target
 	asked    []Key
 	before   func() // called once, right before the next Apply looks
 }
@@ -191,10 +192,12 @@ func (f *fakeSides) Source(_ context.Context, want func(string) bool) (Picture, 
 		return Picture{}, f.srcErr
 	}
 	p := Picture{Groups: map[string]Group{}, Failed: map[string]error{}, Partial: f.partial}
+	f.seen = nil
 	for name, g := range f.src {
 		if !want(name) {
 			continue
 		}
+		f.seen = append(f.seen, name)
 		if err := f.failed[name]; err != nil {
 			p.Failed[name] = err
 			continue
