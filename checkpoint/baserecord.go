@@ -2,13 +2,14 @@ package checkpoint
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
 )
 
-// baseValue is the stored form of the bases of a group in one topic. Times are milliseconds since 1970.
+// baseValue is the stored form of the bases of a group in a slice of a topic. Times are milliseconds since 1970.
 type baseValue struct {
 	V     int        `json:"v"`
 	Parts []basePart `json:"parts"`
@@ -34,9 +35,43 @@ type suspectValue struct {
 	Why     string `json:"why"`
 }
 
-// encodeBases writes the bases of a group in one topic, by partition.
-func encodeBases(group, topic string, of map[int32]Base) statelog.Entry {
-	e := statelog.Entry{Partition: partitionOf(group), Key: statelog.Key(kindBase, group, topic)}
+// sliceParts is how many partitions share a record: with all that is remembered of each it has 300 kB, and brokers take
+// one megabyte.
+const sliceParts = 1000
+
+// slice is the part of a topic that is in one record.
+type slice struct {
+	topic string
+	n     int32
+}
+
+func sliceOf(k Key) slice { return slice{k.Topic, k.Partition / sliceParts} }
+
+// baseKey names a record; the first slice of a topic, mostly the only one, goes without number.
+func baseKey(group string, s slice) string {
+	if s.n == 0 {
+		return statelog.Key(kindBase, group, s.topic)
+	}
+	return statelog.Key(kindBase, group, s.topic, strconv.Itoa(int(s.n)))
+}
+
+func splitBaseKey(key string) (group string, s slice, ok bool) {
+	parts, ok := statelog.SplitKey(key)
+	switch {
+	case !ok:
+		return "", s, false
+	case len(parts) == 3:
+		return parts[1], slice{parts[2], 0}, true
+	case len(parts) != 4:
+		return "", s, false
+	}
+	n, err := strconv.ParseInt(parts[3], 10, 32)
+	return parts[1], slice{parts[2], int32(n)}, err == nil && n > 0
+}
+
+// encodeBases writes the bases of a group in a slice of a topic, by partition.
+func encodeBases(group string, s slice, of map[int32]Base) statelog.Entry {
+	e := statelog.Entry{Partition: partitionOf(group), Key: baseKey(group, s)}
 	if len(of) == 0 {
 		return e // a tombstone
 	}
