@@ -230,3 +230,24 @@ func TestCase152_OpenTransactionHoldsThePosition(t *testing.T) {
 		t.Errorf("and written: %+v", r)
 	}
 }
+
+// A group that stood at 0 when it was first seen, and is through since: somebody who sets it to 0 on the target, to have
+// all of it read there, has moved it. What lockstep wrote there once is no reason to take it back.
+func TestRule_SetBackToWhereItOnceStood(t *testing.T) {
+	t.Parallel()
+	b := base(510, 500)
+	b.Was = []Stamped{{Offset: 0, At: b.At, Landed: true}}
+	r := situation{source: at(510), target: at(500), lane: standard(t), base: b}.row(t)
+	if r.State != StateSynced || !r.Save || r.Write {
+		t.Fatalf("landed long ago: %+v", r)
+	}
+	if r := (situation{source: at(510), target: at(0), lane: standard(t), base: &r.Base}).row(t); r.State != StateMovedOnTarget || r.Write {
+		t.Errorf("set back: %+v", r)
+	}
+	if r := (situation{source: at(510), target: at(500), lane: standard(t), base: &r.Base}).row(t); r.Save || r.Write {
+		t.Errorf("without news: %+v", r)
+	}
+	if r := (situation{source: at(510), target: at(0), lane: standard(t), base: b}).row(t); !r.Write {
+		t.Errorf("a crash before the commit: %+v", r)
+	}
+}

@@ -156,12 +156,16 @@ func (q *place) decide() {
 }
 
 // synced is where the target has what it should. A base that says otherwise is brought in line: somebody else wrote the
-// very same, or what was suspect has passed.
+// very same, or what was suspect has passed. After a while nothing else that lockstep wrote can arrive, and what stood there
+// before is anybody's: who puts the group back to it means that.
 func (q *place) synced() {
 	q.r.State = StateSynced
 	if !q.known || q.base.Next != q.r.Translated || q.base.Suspect != nil {
 		q.r.Base, q.r.Save = q.next(), true
 		return
+	}
+	if len(q.base.Was) > 0 && q.p.Now.Sub(q.base.At) >= rememberFor {
+		q.r.Base.Was, q.r.Save = nil, true
 	}
 	q.refresh()
 }
