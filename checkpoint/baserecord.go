@@ -26,6 +26,8 @@ type basePart struct {
 	Was     [][3]int64    `json:"was,omitempty"`
 	Ahead   bool          `json:"ahead,omitempty"`
 	Suspect *suspectValue `json:"suspect,omitempty"`
+	// DstGroup is left out where it is the group's own name.
+	DstGroup string `json:"dst_group,omitempty"`
 }
 
 type suspectValue struct {
@@ -85,7 +87,7 @@ func encodeBases(group string, s slice, of map[int32]Base) statelog.Entry {
 }
 
 func partOf(p int32, b Base) basePart {
-	v := basePart{Partition: p, Source: b.Source, Next: b.Next, At: b.At.UnixMilli(), Opening: b.Opening, Ahead: b.Ahead}
+	v := basePart{Partition: p, Source: b.Source, Next: b.Next, At: b.At.UnixMilli(), Opening: b.Opening, Ahead: b.Ahead, DstGroup: b.DstGroup}
 	for _, w := range stored(b) {
 		landed := int64(0)
 		if w.Landed {
@@ -100,7 +102,7 @@ func partOf(p int32, b Base) basePart {
 }
 
 func (v basePart) base() Base {
-	b := Base{Source: v.Source, Next: v.Next, At: time.UnixMilli(v.At), Opening: v.Opening, Ahead: v.Ahead}
+	b := Base{Source: v.Source, Next: v.Next, At: time.UnixMilli(v.At), Opening: v.Opening, Ahead: v.Ahead, DstGroup: v.DstGroup}
 	for _, w := range v.Was {
 		at := b.At.Add(-time.Duration(w[1]) * time.Millisecond)
 		b.Was = append(b.Was, Stamped{Offset: v.Next + w[0], At: at, Landed: w[2] != 0})

@@ -251,3 +251,33 @@ func TestRule_SetBackToWhereItOnceStood(t *testing.T) {
 		t.Errorf("a crash before the commit: %+v", r)
 	}
 }
+
+// What lockstep wrote into one group of the target tells nothing about another one, which groups.rename names now.
+func TestRule_RenameChanges(t *testing.T) {
+	t.Parallel()
+	in := Input{
+		Now: start, Rules: usual(), Lanes: map[Key]Lane{orders: standard(t)}, Bases: map[string]map[Key]Base{"billing": {orders: *base(510, 500)}},
+		Source: Picture{Groups: map[string]Group{"billing": group(610)}}, Target: Picture{Groups: map[string]Group{"dr-billing": group(500)}},
+	}
+	in.Rules.DstGroup = func(g string) string { return "dr-" + g }
+	if r := Plan(in)[0]; r.State != StateExistsOnTarget || r.Write {
+		t.Errorf("somebody's group, which stands where lockstep put another one: %+v", r)
+	}
+	in.Target.Groups = nil
+	r := Plan(in)[0]
+	if !r.Write || r.Base.DstGroup != "dr-billing" || r.Base.wrote(500, start) || r.Backwards {
+		t.Errorf("a new group: %+v", r)
+	}
+	if was := merge(*base(510, 500), r.Base, start.Add(-time.Hour)); len(was) > 0 {
+		t.Errorf("read back: %+v", was)
+	}
+	in.Bases["billing"] = map[Key]Base{orders: r.Base}
+	in.Target.Groups = map[string]Group{"dr-billing": group(r.Translated)}
+	if r := Plan(in)[0]; r.State != StateSynced || r.Save {
+		t.Errorf("written: %+v", r)
+	}
+	in.Source.Groups = map[string]Group{"billing": group(710)}
+	if r := Plan(in)[0]; !r.Write {
+		t.Errorf("goes on: %+v", r)
+	}
+}

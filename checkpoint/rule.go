@@ -15,6 +15,7 @@ type place struct {
 	lane  Lane
 	base  Base
 	known bool // there is a base
+	mine  bool // and it tells of this target group, not of the one that groups.rename made before
 	// unseen is why the target's position is not known.
 	unseen error
 	// fresh says that the position became suspect in this plan, in a way that lasts.
@@ -74,7 +75,7 @@ func (q *place) last() {
 func (q *place) keep(state State, detail string) {
 	q.r.State, q.r.Detail = state, detail
 	q.last()
-	if q.known && q.s.blocked == "" && q.unseen == nil && q.r.Target == q.base.Next {
+	if q.mine && q.s.blocked == "" && q.unseen == nil && q.r.Target == q.base.Next {
 		q.refresh()
 	}
 }
@@ -144,11 +145,11 @@ func (q *place) decide() {
 		q.synced()
 	case q.s.accept:
 		q.write("accepted")
-	case theirs >= 0 && !q.known:
+	case theirs >= 0 && !q.mine:
 		r.State, r.Detail = StateExistsOnTarget, fmt.Sprintf("the target had %d before lockstep wrote anything", theirs)
 	case theirs >= 0 && !q.base.wrote(theirs, q.p.Now):
 		r.State, r.Detail = StateMovedOnTarget, fmt.Sprintf("lockstep wrote %d, somebody else %d", q.base.Next, theirs)
-	case q.known && ours < q.base.Next:
+	case q.mine && ours < q.base.Next:
 		q.back()
 	default:
 		q.write("")
@@ -160,7 +161,7 @@ func (q *place) decide() {
 // before is anybody's: who puts the group back to it means that.
 func (q *place) synced() {
 	q.r.State = StateSynced
-	if !q.known || q.base.Next != q.r.Translated || q.base.Suspect != nil {
+	if !q.mine || q.base.Next != q.r.Translated || q.base.Suspect != nil {
 		q.r.Base, q.r.Save = q.next(), true
 		return
 	}
@@ -197,7 +198,7 @@ func (q *place) write(why string) {
 	if !q.repeated() {
 		r.Base, r.Save = q.next(), true
 	}
-	r.Backwards = r.Translated < r.Target || r.Target < 0 && r.Translated < q.base.Next
+	r.Backwards = r.Translated < r.Target || q.mine && r.Target < 0 && r.Translated < q.base.Next
 	if why != "" {
 		r.Detail = alsoSaying(why, r.Detail)
 	}
@@ -207,16 +208,22 @@ func (q *place) write(why string) {
 // must not fill the state topic.
 func (q *place) repeated() bool {
 	b, n := q.base, len(q.base.Was)
-	return q.known && b.Next == q.r.Translated && b.Source == q.r.Source && b.Opening == q.lane.Opening && b.Suspect == nil &&
+	return q.mine && b.Next == q.r.Translated && b.Source == q.r.Source && b.Opening == q.lane.Opening && b.Suspect == nil &&
 		(q.r.Target < 0 || n > 0 && b.Was[n-1].Offset == q.r.Target) && q.p.Now.Sub(b.At) < storeAgain
 }
 
 // next is the base behind a write of ours.
 func (q *place) next() Base {
-	return Base{
-		Source: q.r.Source, Next: q.r.Translated, At: q.p.Now, Opening: q.lane.Opening, Ahead: q.r.Kind == offsetsync.Ahead,
-		Was: q.base.before(q.known, q.r.Translated, q.r.Target, q.p.Now),
+	b := Base{Source: q.r.Source, Next: q.r.Translated, At: q.p.Now, Opening: q.lane.Opening, Ahead: q.r.Kind == offsetsync.Ahead}
+	if q.s.dst != q.s.name {
+		b.DstGroup = q.s.dst
 	}
+	was := q.base
+	if !q.mine {
+		was = Base{}
+	}
+	b.Was = was.before(q.mine, q.r.Translated, q.r.Target, q.p.Now)
+	return b
 }
 
 // again counts what the group would read a second time if it moved now, from the start of the log if it has no position.
