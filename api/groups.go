@@ -84,6 +84,12 @@ type Alarm struct {
 	Since    time.Time `json:"since"`
 }
 
+// AlarmCounts says how many alarms are raised.
+type AlarmCounts struct {
+	Warning  int `json:"warning"`
+	Critical int `json:"critical"`
+}
+
 // GroupHistory is the answer of GET …/groups/{group}/history.
 type GroupHistory struct {
 	Schema  int           `json:"schema"`
@@ -97,3 +103,10 @@ type GroupMoment struct {
 	At        time.Time       `json:"at"`
 	Positions []GroupPosition `json:"positions"`
 }
+
+// GroupUnsupportedType and GroupActiveOnTarget are states that a reader of lag has to know: the first keeps no offsets, the
+// second is at work on the target, so that what it has not read on the source says nothing.
+const (
+	GroupUnsupportedType = "unsupported_type"
+	GroupActiveOnTarget  = "active_on_target"
+)

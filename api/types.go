@@ -63,6 +63,8 @@ type Link struct {
 	Lanes          Counts    `json:"lanes"`
 	// Groups are the link's consumer groups, without those that are left out or have nothing to do with it.
 	Groups Counts `json:"groups"`
+	// Alarms counts the alarms of groups that are raised; the groups have them.
+	Alarms AlarmCounts `json:"alarms"`
 	// SourceID and TargetID are the clusters' own ids, as the link's claim names them.
 	SourceID string `json:"source_id,omitempty"`
 	TargetID string `json:"target_id,omitempty"`
@@ -194,23 +196,6 @@ type Gap struct {
 	// TargetFrom and TargetTo are the target offsets that hold records of the range which the source lost afterwards.
 	TargetFrom int64 `json:"target_from,omitempty"`
 	TargetTo   int64 `json:"target_to,omitempty"`
-}
-
-// LagAnswer is the answer of GET …/lag.
-type LagAnswer struct {
-	Schema int   `json:"schema"`
-	Lag    []Lag `json:"lag"`
-}
-
-// Lag is how far one lane is behind: source offsets that can be read (up to the stable end, or to the end on a
-// read-uncommitted link) and are not copied, and for how long the oldest has waited. A figure that is not known is null.
-type Lag struct {
-	Link      string   `json:"link"`
-	Topic     string   `json:"topic"`
-	Partition int32    `json:"partition"`
-	State     string   `json:"state"`
-	Records   *int64   `json:"records"`
-	Seconds   *float64 `json:"seconds"`
 }
 
 // TranslateRequest is the body of POST …/translate. Topic is the name on the source in both directions; Offset is an

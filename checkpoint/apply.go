@@ -181,6 +181,9 @@ func (r *Row) committed(err error, bare bool) {
 		r.settle(refusal(err, *r))
 		return
 	}
+	if r.State != StatePending && r.State != "" {
+		return // it was only written again, see Row.Write
+	}
 	detail := r.Detail
 	if bare {
 		detail = "written without its metadata, which is larger than the target's offset.metadata.max.bytes"

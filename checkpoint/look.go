@@ -120,7 +120,7 @@ func (l *look) answered(g Group, a *kmsg.OffsetFetchResponseGroup, topics map[st
 	}
 	switch err := kerr.ErrorForCode(a.ErrorCode); {
 	case err == nil:
-		if was := l.last[g.Name]; stands(was.Offsets, a.Topics) {
+		if was := l.last[g.Name]; sameAs(was.Offsets, a.Topics) {
 			g.Offsets = was.Offsets
 		} else {
 			readOffsets(&g, a.Topics, topics)
@@ -197,8 +197,8 @@ func readOffsets(g *Group, answer []kmsg.OffsetFetchResponseGroupTopic, topics m
 	}
 }
 
-// stands reports whether an answer says just what is known.
-func stands(known map[Key]Committed, answer []kmsg.OffsetFetchResponseGroupTopic) bool {
+// sameAs reports whether an answer says just what is known.
+func sameAs(known map[Key]Committed, answer []kmsg.OffsetFetchResponseGroupTopic) bool {
 	n := 0
 	for i := range answer {
 		for j := range answer[i].Partitions {

@@ -12,7 +12,7 @@ func answerOf(parts ...kmsg.OffsetFetchResponseGroupTopicPartition) []kmsg.Offse
 	return []kmsg.OffsetFetchResponseGroupTopic{{Topic: topic, Partitions: parts}}
 }
 
-func TestStands_OnlyIfNothingChanged(t *testing.T) {
+func TestSameAs_OnlyIfNothingChanged(t *testing.T) {
 	t.Parallel()
 	type part = kmsg.OffsetFetchResponseGroupTopicPartition
 	m := "m"
@@ -40,11 +40,11 @@ func TestStands_OnlyIfNothingChanged(t *testing.T) {
 		{"unstable", answerOf(first, second, with(none, func(p *part) { p.ErrorCode = kerr.UnstableOffsetCommit.Code })), false},
 		{"nothing", nil, false},
 	} {
-		if got := stands(g.Offsets, c.answer); got != c.want {
+		if got := sameAs(g.Offsets, c.answer); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}
-	if stands(nil, nil) || stands(nil, answerOf(none)) {
+	if sameAs(nil, nil) || sameAs(nil, answerOf(none)) {
 		t.Error("nothing stands where nothing is known")
 	}
 }

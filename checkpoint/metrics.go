@@ -11,6 +11,8 @@ type LinkGroups struct {
 	Link string
 	Pass Pass
 	Ages Ages // nil: no seconds
+	// Alarms are those that are raised, of all groups.
+	Alarms []Alarm
 }
 
 // Collector reads the groups' figures when they are scraped. There is one series of each kind for a group, whatever the
@@ -18,6 +20,7 @@ type LinkGroups struct {
 type Collector struct {
 	links                            func() []LinkGroups
 	records, seconds, state, age, of *prometheus.Desc
+	alarm, alarms                    *prometheus.Desc
 }
 
 // NewCollector returns a collector over the links that there are when it is asked.
@@ -31,13 +34,16 @@ func NewCollector(links func() []LinkGroups) *Collector {
 		state:   prometheus.NewDesc("lockstep_group_state", "1 for the state that the group is in on the target.", []string{"link", "group", "state"}, nil),
 		age: prometheus.NewDesc("lockstep_group_checkpoint_age_seconds",
 			"Time since the group's positions were last read on the source, which is how old what stands on the target may be.", labels, nil),
-		of: prometheus.NewDesc("lockstep_groups", "Groups of the source by state, also those that are left out.", []string{"link", "state"}, nil),
+		alarm: prometheus.NewDesc("lockstep_group_alarm", "1 while the alarm is raised; no series else.",
+			[]string{"link", "group", "alarm", "severity"}, nil),
+		alarms: prometheus.NewDesc("lockstep_group_alarms", "Alarms of groups that are raised.", []string{"link", "severity"}, nil),
+		of:     prometheus.NewDesc("lockstep_groups", "Groups of the source by state, also those that are left out.", []string{"link", "state"}, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.records, c.seconds, c.state, c.age, c.of} {
+	for _, d := range []*prometheus.Desc{c.records, c.seconds, c.state, c.age, c.of, c.alarm, c.alarms} {
 		ch <- d
 	}
 }
@@ -63,6 +69,14 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			if s.LagSeconds >= 0 {
 				gauge(c.seconds, s.LagSeconds, l.Link, s.Group)
 			}
+		}
+		raised := map[Severity]int{Warning: 0, Critical: 0}
+		for _, a := range l.Alarms {
+			raised[a.Severity]++
+			gauge(c.alarm, 1, l.Link, a.Group, string(a.Kind), string(a.Severity))
+		}
+		for severity, n := range raised {
+			gauge(c.alarms, float64(n), l.Link, string(severity))
 		}
 		for state, n := range counts {
 			gauge(c.of, float64(n), l.Link, string(state))

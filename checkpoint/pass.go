@@ -127,12 +127,12 @@ func (a *attempt) addUnopened() {
 	}
 }
 
-// refreshEnds asks for the ends of partitions that a group seems to be beyond: what a lane saw last may be older than the
-// group's position, and a paused lane sees nothing.
-func (a *attempt) refreshEnds(ctx context.Context, of Picture) {
+// refreshEnds asks for the ends of partitions that a group which is decided about seems to be beyond: what a lane saw last
+// may be older than the group's position, a paused lane sees nothing, and one that was just opened has not looked yet.
+func (a *attempt) refreshEnds(ctx context.Context, names []string) {
 	beyond := make(map[Key]bool)
-	for _, g := range of.Groups {
-		for k, c := range g.Offsets {
+	for _, name := range names {
+		for k, c := range a.source.Groups[name].Offsets {
 			if lane, ok := a.lanes[k]; ok && lane.Map != nil && c.Offset > lane.SrcEnd {
 				beyond[k] = true
 			}
@@ -345,10 +345,10 @@ func (a *attempt) decide(ctx context.Context, names []string) ([]Row, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
+	a.refreshEnds(ctx, names)
 	in := Input{Now: a.at, Source: a.source.only(names), Lanes: a.lanes, Bases: make(map[string]map[Key]Base, len(names)), Accept: a.accept,
 		Rules: Rules{Link: a.s.opt.Link, Sync: a.settings.Sync && a.hold.Writes == "", MaxRewind: a.settings.MaxRewind, RewindHold: a.settings.RewindHold,
 			Retention: a.m.retention, DstGroup: a.settings.Filter.Target}}
-	a.refreshEnds(ctx, in.Source)
 	a.refreshStarts(ctx, in.Source)
 	bases := a.s.opt.Store.All()
 	in.Known = len(bases)
@@ -550,7 +550,7 @@ func (a *attempt) failed(err error) Pass {
 	p := *a.s.last.Load()
 	p.Err, p.Took = err, a.s.now().Sub(a.began)
 	if len(p.Rows) > 0 {
-		p.Rows = troubled(p.Rows, stateOf(err), err)
+		p.Rows, p.Stale = troubled(p.Rows, stateOf(err), err), allStale(p)
 	}
 	return p
 }
@@ -561,6 +561,20 @@ func troubled(rows []Row, state State, err error) []Row {
 	for i := range out {
 		if out[i].State != StateExcluded && out[i].State != StateNoMirroredTopics {
 			out[i].State, out[i].Detail, out[i].Write = state, err.Error(), false
+		}
+	}
+	return out
+}
+
+// allStale tells when the positions of a pass's groups were read: none of them by the newest one.
+func allStale(p Pass) map[string]time.Time {
+	out := maps.Clone(p.Stale)
+	if out == nil {
+		out = make(map[string]time.Time)
+	}
+	for i := range p.Rows {
+		if _, there := out[p.Rows[i].Group]; !there {
+			out[p.Rows[i].Group] = p.At
 		}
 	}
 	return out

@@ -222,11 +222,8 @@ func (q *place) again() int64 {
 		_, theirs = q.lane.Map.Start()
 		theirs = max(theirs, q.lane.DstStart)
 	}
-	return records(q.lane.Map, theirs, ours)
+	return q.lane.Map.Records(theirs, ours) - q.lane.Map.Records(ours, theirs)
 }
-
-// records counts target records from one offset up to another; negative when to lies before from.
-func records(_ *offsetsync.Map, from, to int64) int64 { return to - from }
 
 func alsoSaying(a, b string) string {
 	if b == "" {

@@ -121,6 +121,21 @@ func TestRule(t *testing.T) {
 	}
 }
 
+// What would be read again are records, not offsets: a marker and a stranger's record are none.
+func TestRule_RecordsAgain(t *testing.T) {
+	t.Parallel()
+	lane := laneOf(mapOf(t, 100, 105, model.Span{Src: 0, Dst: 0, N: 50}, model.Span{Src: 50, Dst: 55, N: 50}))
+	for _, c := range []struct{ theirs, again int64 }{{10, 50}, {60, 5}, {65, 0}, {70, -5}, {-1, 60}} {
+		s := situation{source: at(60), base: base(10, 10), lane: lane}
+		if c.theirs >= 0 {
+			s.target = at(c.theirs)
+		}
+		if r := s.row(t); r.Translated != 65 || r.Again != c.again {
+			t.Errorf("the target has %d: %d again, want %d (%s)", c.theirs, r.Again, c.again, r.State)
+		}
+	}
+}
+
 func TestRule_SyncOffWritesAndStoresNothing(t *testing.T) {
 	t.Parallel()
 	rules := usual()

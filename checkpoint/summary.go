@@ -14,7 +14,8 @@ type Summary struct {
 	DstState        string
 	// Positions counts the group's positions in topics of the link, by state.
 	Positions map[State]int
-	// LagRecords is how many source offsets of all positions together are readable and not read; -1 when that is not known.
+	// LagRecords is how many source offsets of all positions together are readable and not read; -1 when that is not known
+	// of one of them: the others' sum would look like less.
 	LagRecords int64
 	// LagSeconds is for how long the oldest record that was not read has been readable; -1 when that is not known. With
 	// LagAtLeast it may be longer.
@@ -64,6 +65,7 @@ func (p Pass) summarize(rows []Row, ages Ages) Summary {
 	if t, stale := p.Stale[s.Group]; stale {
 		s.Read = t
 	}
+	known := true
 	for i := range rows {
 		if rows[i].Key == (Key{}) {
 			continue
@@ -71,31 +73,32 @@ func (p Pass) summarize(rows []Row, ages Ages) Summary {
 		s.Positions[rows[i].State]++
 		s.Again += max(0, rows[i].Again)
 		records, seconds, atLeast := p.Lag(rows[i], ages)
-		if records >= 0 {
-			s.LagRecords = max(0, s.LagRecords) + records
-		}
-		if seconds > s.LagSeconds {
+		known = known && records >= 0
+		s.LagRecords = max(0, s.LagRecords) + records
+		if seconds > s.LagSeconds || seconds == s.LagSeconds && atLeast {
 			s.LagSeconds, s.LagAtLeast = seconds, atLeast
 		}
+	}
+	if !known {
+		s.LagRecords, s.LagSeconds, s.LagAtLeast = -1, -1, false
 	}
 	return s
 }
 
-// Lag is how far a position is behind on the source: offsets that are readable and not read, and for how long the first
-// of them has been readable. Both are -1 when that is not known.
+// Lag is [Lag] of a row of the pass. Records and seconds are -1 when they are not known; so are both of a group whose
+// positions could not be read: where it stood before is not how far it is behind now.
 func (p Pass) Lag(r Row, ages Ages) (records int64, seconds float64, atLeast bool) {
 	lane, ok := p.Lanes[r.Key]
-	if !ok || r.Source < 0 || lane.Readable < 0 {
+	if _, stale := p.Stale[r.Group]; stale || !ok {
 		return -1, -1, false
 	}
-	records = max(0, lane.Readable-r.Source)
-	if ages == nil {
+	records, age, atLeast, known := Lag(r, lane, ages)
+	switch {
+	case !known:
+		return -1, -1, false
+	case ages == nil:
 		return records, -1, false
 	}
-	if records == 0 {
-		return 0, 0, false
-	}
-	age, atLeast := ages.Age(r.Key, r.Source)
 	return records, age.Seconds(), atLeast
 }
 

@@ -63,6 +63,7 @@ func (l *loader) check() {
 	}
 	l.checkLinkNames()
 	l.checkLoops()
+	l.checkHeartbeats()
 }
 
 func (l *loader) checkListeners() {

@@ -12,10 +12,15 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"lockstep/internal/when"
 )
 
 // maxName keeps "lockstep.<link>.state" and the transactional id well below Kafka's limits.
 const maxName = 100
+
+// maxSeparator keeps the names of MirrorMaker 2's topics below Kafka's limit, with the longest names of clusters.
+const maxSeparator = 20
 
 // quote shows a value of the operator's in a message, cut when it is long.
 func quote(text string) string {
@@ -48,6 +53,19 @@ func checkName(text string) string {
 	case !legal(text):
 		return quote(text) + " has characters that a name cannot have"
 	case len(text) > maxName:
+		return fmt.Sprintf("%s has %d characters", quote(text), len(text))
+	}
+	return ""
+}
+
+// checkSeparator serves names of topics that MirrorMaker 2 would make.
+func checkSeparator(text string) string {
+	switch {
+	case text == "":
+		return "is empty"
+	case !legal(text):
+		return quote(text) + " has characters that a topic name cannot have"
+	case len(text) > maxSeparator:
 		return fmt.Sprintf("%s has %d characters", quote(text), len(text))
 	}
 	return ""
@@ -186,9 +204,9 @@ func checkStart(text string) string {
 	if text == "earliest" || text == "latest" {
 		return ""
 	}
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := when.Parse(text, time.Now())
 	if err != nil {
-		return quote(text) + " is neither earliest nor latest nor a time as in RFC 3339"
+		return err.Error()
 	}
 	if t.UnixMilli() < 0 {
 		return quote(text) + " is before 1970"

@@ -71,17 +71,18 @@ type SASL struct {
 
 // Link is a one-way flow from the cluster Source to the cluster Target.
 type Link struct {
-	Name              string     `yaml:"name" json:"name"`
-	Source            string     `yaml:"source" json:"source"`
-	Target            string     `yaml:"target" json:"target"`
-	Topics            Topics     `yaml:"topics" json:"topics"`
-	Start             string     `yaml:"start" json:"start"`                           // earliest, latest or RFC 3339
-	Isolation         string     `yaml:"isolation" json:"isolation"`                   // read_committed, read_uncommitted
-	OnGap             string     `yaml:"on_gap" json:"on_gap"`                         // continue, pause
-	ReplicationFactor int        `yaml:"replication_factor" json:"replication_factor"` // 0 is the source's
-	Configs           Configs    `yaml:"configs" json:"configs"`
-	Groups            Groups     `yaml:"groups" json:"groups"`
-	Limits            LinkLimits `yaml:"limits" json:"limits"`
+	Name              string      `yaml:"name" json:"name"`
+	Source            string      `yaml:"source" json:"source"`
+	Target            string      `yaml:"target" json:"target"`
+	Topics            Topics      `yaml:"topics" json:"topics"`
+	Start             string      `yaml:"start" json:"start"`                           // earliest, latest or a time
+	Isolation         string      `yaml:"isolation" json:"isolation"`                   // read_committed, read_uncommitted
+	OnGap             string      `yaml:"on_gap" json:"on_gap"`                         // continue, pause
+	ReplicationFactor int         `yaml:"replication_factor" json:"replication_factor"` // 0 is the source's
+	Configs           Configs     `yaml:"configs" json:"configs"`
+	Groups            Groups      `yaml:"groups" json:"groups"`
+	MirrorMaker       MirrorMaker `yaml:"mirrormaker" json:"mirrormaker"`
+	Limits            LinkLimits  `yaml:"limits" json:"limits"`
 
 	selector *selector // compiled patterns; nil on a Link that Load did not make
 }
@@ -115,6 +116,13 @@ type Groups struct {
 	Sync       bool     `yaml:"sync" json:"sync"`
 	MaxRewind  int      `yaml:"max_rewind" json:"max_rewind"` // records
 	RewindHold Duration `yaml:"rewind_hold" json:"rewind_hold"`
+}
+
+// MirrorMaker says whether a link writes what MirrorMaker 2 would have written for its readers, and where.
+type MirrorMaker struct {
+	Topics      bool   `yaml:"topics" json:"topics"`
+	OffsetSyncs string `yaml:"offset_syncs" json:"offset_syncs"` // source, target
+	Separator   string `yaml:"separator" json:"separator"`       // between the parts of the topics' names; "" is a dot
 }
 
 // LinkLimits bounds one link.

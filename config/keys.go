@@ -47,7 +47,7 @@ const namesAllowed = "letters, digits, dots, underscores and hyphens, at most 10
 // Keys returns the table, sections before what is in them. Every key of the product has exactly one row.
 func Keys() []Key {
 	var rows []Key
-	for _, part := range [][]Key{processKeys(), clusterKeys(), linkKeys(), groupKeys(), limitKeys()} {
+	for _, part := range [][]Key{processKeys(), clusterKeys(), linkKeys(), groupKeys(), mirrorMakerKeys(), limitKeys()} {
 		rows = append(rows, part...)
 	}
 	return rows
@@ -136,7 +136,7 @@ func linkKeys() []Key {
 		{Path: "links[].name", Type: TypeText, Required: true, Example: "dr", Allowed: namesAllowed, check: checkName,
 			Help: "Name of the link; it becomes part of the state topic's name on the target, so keep it."},
 		{Path: "links[].source", Type: TypeText, Required: true, Example: "primary", Allowed: "a name of clusters",
-			Help: "Cluster to copy from; nothing is written there."},
+			Help: "Cluster to copy from; nothing is written there, unless mirrormaker.offset_syncs says so."},
 		{Path: "links[].target", Type: TypeText, Required: true, Example: "backup", Allowed: "a name of clusters, not the source",
 			Help: "Cluster to copy to."},
 
@@ -150,7 +150,7 @@ func linkKeys() []Key {
 			Help:    "Name on the target, where {topic} stands for the name on the source."},
 
 		{Path: "links[].start", Reload: ReloadLive, Type: TypeText, Default: "earliest", check: checkStart,
-			Allowed: "earliest, latest, or a time such as 2026-01-31T08:00:00Z",
+			Allowed: "earliest, latest, or a time such as 2026-01-31T08:00:00Z or 1769846400s",
 			Help:    "Where the copy of a topic begins when the link has no position in it yet."},
 		{Path: "links[].isolation", Type: TypeEnum, Default: "read_committed", Values: []string{"read_committed", "read_uncommitted"},
 			Help: "Whether records of open and aborted transactions are left out."},
@@ -187,6 +187,20 @@ func groupKeys() []Key {
 			Help: "A source position that jumps back by more than this is not followed at once, as it may be a mistake."},
 		{Path: "links[].groups.rewind_hold", Type: TypeSpan, Default: "5m", Min: 0, Max: int64(30 * 24 * time.Hour),
 			Help: "For how long such a position is not followed, unless lockstep groups accept says so."},
+	}
+}
+
+// mirrorMakerKeys are the keys of what a link writes for MirrorMaker 2's readers.
+func mirrorMakerKeys() []Key {
+	return []Key{
+		{Path: "links[].mirrormaker", Type: TypeSection, Help: "Topics for programs that read what MirrorMaker 2 writes, such as Java's RemoteClusterUtils."},
+		{Path: "links[].mirrormaker.topics", Type: TypeBool, Default: "false",
+			Help: "Whether checkpoints, offset syncs and heartbeats are written in MirrorMaker 2's formats."},
+		{Path: "links[].mirrormaker.offset_syncs", Type: TypeEnum, Default: "target", Values: []string{"target", "source"},
+			Help: "The cluster that offset syncs are written to; source is where MirrorMaker 2 has them, and the only thing that lockstep ever writes there."},
+		{Path: "links[].mirrormaker.separator", Type: TypeText, Default: ".", check: checkSeparator,
+			Allowed: "letters, digits, dots, underscores and hyphens, at least one, at most 20",
+			Help:    "What stands between the parts of the topics' names, as MirrorMaker 2's replication.policy.separator."},
 	}
 }
 

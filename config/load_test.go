@@ -36,6 +36,7 @@ func TestLoad_SmallestFile(t *testing.T) {
 			Configs: Configs{Sync: true, Exclude: []string{}},
 			Groups: Groups{Include: []string{".*"}, Exclude: []string{"console-consumer-.*", "connect-.*", "__.*"}, Rename: "{group}",
 				Interval: Duration(2 * time.Second), Sync: true, MaxRewind: 10_000, RewindHold: Duration(5 * time.Minute)},
+			MirrorMaker: MirrorMaker{OffsetSyncs: "target", Separator: "."},
 		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -73,6 +74,7 @@ func TestLoad_EveryKey(t *testing.T) {
 			Configs: Configs{Exclude: []string{"d"}}, Limits: LinkLimits{BytesPerSecond: 5_000_000},
 			Groups: Groups{Include: []string{"e"}, Exclude: []string{"f"}, Rename: "y-{group}", Interval: Duration(10 * time.Second),
 				MaxRewind: 5, RewindHold: Duration(90 * time.Minute)},
+			MirrorMaker: MirrorMaker{Topics: true, OffsetSyncs: "source", Separator: "__"},
 		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -35,6 +35,23 @@ func (l *loader) checkState(link Link, topic string, links []Link) {
 	}
 }
 
+// checkHeartbeats refuses links that would copy a topic onto the heartbeats that they, or others, write themselves.
+func (l *loader) checkHeartbeats() {
+	links := l.wholeLinks()
+	for i, link := range l.config.Links {
+		at := path{"links", index(i), "mirrormaker", "topics"}
+		if !link.MirrorMaker.Topics || !l.ok(at) {
+			continue
+		}
+		for _, other := range links {
+			if ok, _ := other.Selects(heartbeatsTopic); ok && other.Target == link.Target && other.TargetTopic(heartbeatsTopic) == heartbeatsTopic {
+				l.fault(Fault{Place: l.place(at, l.whole()), What: fmt.Sprintf("link %s copies %s from %s, and both would write the topic of that name on %s", other.Name, heartbeatsTopic, other.Source, link.Target),
+					Allowed: fmt.Sprintf("false, or topics.rename of that link such as %s.{topic}", other.Source)}, at)
+			}
+		}
+	}
+}
+
 // wholeLinks returns the links whose ends and topics are right, with their patterns compiled.
 func (l *loader) wholeLinks() []Link {
 	var links []Link

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -13,6 +14,9 @@ const MaxTopicName = 249
 
 // topicVariable stands in topics.rename for the source topic's name.
 const topicVariable = "{topic}"
+
+// heartbeatsTopic is where MirrorMaker 2, and links for its readers, tell that they live.
+const heartbeatsTopic = "heartbeats"
 
 // brokerTopics belong to the brokers themselves. A copy of them would be read as the target's own state, so that no
 // setting includes them.
@@ -30,7 +34,7 @@ func hidden(topic string) (pattern, what string) {
 		return `mm2-.*`, "state of MirrorMaker 2"
 	case strings.HasSuffix(topic, ".internal"), strings.HasSuffix(topic, "-internal"):
 		return `.*[-.]internal`, "named as MirrorMaker 2 names its state"
-	case topic == "heartbeats":
+	case topic == heartbeatsTopic:
 		return `heartbeats`, "the heartbeats of MirrorMaker 2"
 	default:
 		return "", ""
@@ -112,7 +116,18 @@ func (l Link) refuses(topic string) string {
 	if err != nil {
 		return fmt.Sprintf("the link's topic patterns are not valid: %v", err)
 	}
-	return s.refuses(topic)
+	why := s.refuses(topic)
+	if why == "" && l.returns(topic) && !s.literals[topic] {
+		return fmt.Sprintf("it is what a link from %s writes for readers of MirrorMaker 2; to copy it, name it literally in topics.include", l.Target)
+	}
+	return why
+}
+
+// returns reports whether a link in the other direction, with mirrormaker.topics, writes the topic on this one's source.
+// Where the separator is a dot, checkpoints are internal by their name anyway.
+func (l Link) returns(topic string) bool {
+	sep := cmp.Or(l.MirrorMaker.Separator, ".")
+	return topic == l.Target+sep+heartbeatsTopic || topic == strings.Join([]string{l.Target, "checkpoints", "internal"}, sep)
 }
 
 func (s *selector) refuses(topic string) string {

@@ -138,3 +138,30 @@ func TestConfigs_Filter(t *testing.T) {
 		t.Error("a bad pattern gives no error")
 	}
 }
+
+// What a link in the other direction writes for MirrorMaker 2's readers does not come back.
+func TestLink_SelectsNothingOfTheOtherDirection(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		separator, topic string
+		selects          bool
+	}{
+		{".", "primary.heartbeats", false},
+		{"", "primary.heartbeats", false},
+		{"_", "primary_heartbeats", false},
+		{"_", "primary_checkpoints_internal", false},
+		{"_", "primary.heartbeats", true},
+		{".", "orders.heartbeats", true},
+		{".", "backup.heartbeats", true},
+	} {
+		l := link("back", "backup", "primary", ".*")
+		l.MirrorMaker.Separator = c.separator
+		if ok, why := l.Selects(c.topic); ok != c.selects {
+			t.Errorf("separator %q: selects %s: %t (%s), want %t", c.separator, c.topic, ok, why, c.selects)
+		}
+		l.Topics.Include = append(l.Topics.Include, c.topic)
+		if ok, why := l.Selects(c.topic); !ok {
+			t.Errorf("separator %q: %s is not selected by its name: %s", c.separator, c.topic, why)
+		}
+	}
+}

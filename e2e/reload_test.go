@@ -71,26 +71,34 @@ func (s *service) of(link int) *service {
 	return &one
 }
 
-// opened tells of each lane of topics in which opening and term it is.
-func (s *service) opened(topics ...string) map[string][2]uint64 {
+// opened waits until every lane of the source's topics has been opened, and tells in which opening and term each is.
+func (s *service) opened(src kafkatest.Target, topics ...string) map[string][2]uint64 {
 	s.t.Helper()
-	lanes, err := s.client.Lanes(s.t.Context(), s.link())
-	if err != nil {
-		s.t.Fatal(err)
+	want := 0
+	for _, topic := range topics {
+		want += int(partitions(s.t, src, topic))
 	}
-	out := make(map[string][2]uint64)
-	for _, l := range lanes {
-		if slices.Contains(topics, l.Topic) {
-			out[laneKey(l.Topic, l.Partition)] = [2]uint64{l.Opening, l.Term}
+	var out map[string][2]uint64
+	kafkatest.Eventually(s.t, copyPatience, func() (bool, string) {
+		lanes, err := s.client.Lanes(s.t.Context(), s.link())
+		if err != nil {
+			return false, err.Error()
 		}
-	}
+		out = make(map[string][2]uint64)
+		for _, l := range lanes {
+			if slices.Contains(topics, l.Topic) && l.Opening > 0 {
+				out[laneKey(l.Topic, l.Partition)] = [2]uint64{l.Opening, l.Term}
+			}
+		}
+		return len(out) == want, fmt.Sprintf("%d of %d lanes are open: %v", len(out), want, out)
+	})
 	return out
 }
 
 // undisturbed fails the test when a lane is not in the term where it was; with openings also when it was opened anew.
-func (s *service) undisturbed(was map[string][2]uint64, openings bool, topics ...string) {
+func (s *service) undisturbed(src kafkatest.Target, was map[string][2]uint64, openings bool, topics ...string) {
 	s.t.Helper()
-	now := s.opened(topics...)
+	now := s.opened(src, topics...)
 	for lane, w := range was {
 		if n := now[lane]; n[1] != w[1] || openings && n[0] != w[0] {
 			s.t.Errorf("lane %s was in opening %d of term %d, and is in opening %d of term %d", lane, w[0], w[1], n[0], n[1])
@@ -137,7 +145,7 @@ func TestReload_UntouchedLanesDoNotNotice(t *testing.T) {
 	s.start()
 	second := func() *service { return s.of(1) }
 	second().equal(src, dst, a)
-	steady, first := s.opened(busy...), second().opened(a)
+	steady, first := s.opened(src, busy...), second().opened(src, a)
 
 	t.Log("a topic more, other limits, another on_gap")
 	s.reconfigure(func(c *conf) {
@@ -146,7 +154,7 @@ func TestReload_UntouchedLanesDoNotNotice(t *testing.T) {
 		c.more = "log: {level: warn}\nlimits: {buffer_bytes: 64MiB}"
 	})
 	second().equal(src, dst, a, b)
-	second().undisturbed(first, true, a)
+	second().undisturbed(src, first, true, a)
 
 	t.Log("a topic less, and again")
 	s.reconfigure(func(c *conf) { c.links[1].include = []string{exactly(b)} })
@@ -159,7 +167,7 @@ func TestReload_UntouchedLanesDoNotNotice(t *testing.T) {
 	before.unchanged(t, logEnds(t, dst, a))
 	s.reconfigure(func(c *conf) { c.links[1].include = []string{exactly(a), exactly(b)} })
 	second().equal(src, dst, a, b)
-	second().undisturbed(first, false, a)
+	second().undisturbed(src, first, false, a)
 	dense(t, src, dst, a, b)
 
 	t.Log("on_gap counts at once")
@@ -176,7 +184,7 @@ func TestReload_UntouchedLanesDoNotNotice(t *testing.T) {
 	s.of(2).equal(src, dst, c)
 	dense(t, src, dst, b, c)
 	third := s.conf.links[2]
-	inThird := s.of(2).opened(c)
+	inThird := s.of(2).opened(src, c)
 	s.reconfigure(func(cf *conf) { cf.links = cf.links[:2] })
 	if _, err := s.client.Link(t.Context(), third.name); err == nil {
 		t.Errorf("link %s is there after it left the configuration", third.name)
@@ -190,14 +198,14 @@ func TestReload_UntouchedLanesDoNotNotice(t *testing.T) {
 	filled(t, src, some, c)
 	s.reconfigure(func(cf *conf) { cf.links = append(slices.Clone(cf.links), third) })
 	s.of(2).equal(src, dst, c)
-	s.of(2).undisturbed(inThird, false, c)
+	s.of(2).undisturbed(src, inThird, false, c)
 	dense(t, src, dst, c)
 
 	t.Log("a file with faults, and without")
 	brokenAndMended(t, s)
 
 	x.end()
-	s.undisturbed(steady, true, busy...)
+	s.undisturbed(src, steady, true, busy...)
 	s.equal(src, dst, busy...)
 	dense(t, src, dst, busy[0])
 	s.stop()
@@ -214,9 +222,7 @@ func deleteUncopied(t *testing.T, s *service, src, dst kafkatest.Target, topic s
 	deleteBefore(t, src, topic, 0, kafkatest.End(t, src, topic, 0)-10)
 	s.reconfigure(func(c *conf) { c.links[1].include = two.include })
 	s.of(1).stopsAs(topic, 0, "gap")
-	if got := s.of(1).lane(topic, 1); got.State != "copying" {
-		t.Errorf("the other partition is %+v", got)
-	}
+	s.of(1).awaitLane(topic, 1, time.Minute, func(l api.LaneDetail) bool { return l.State == "copying" })
 }
 
 func brokenAndMended(t *testing.T, s *service) {
@@ -249,7 +255,7 @@ func TestReload_RefusedLinkStopsAlone(t *testing.T) {
 	kafkatest.Produce(t, src, other, 0, kafkatest.Records(20, 2))
 	s := newService(t, linkBetween(src, dst, []string{topic})).start()
 	s.equal(src, dst, topic)
-	was := s.opened(topic)
+	was := s.opened(src, topic)
 	bad := linkConf{name: linkName(), include: []string{exactly(other)}}
 	kafkatest.Topic(t, dst, kafkatest.TopicOptions{Name: stateTopic(bad.name), Partitions: 16, Configs: map[string]string{"cleanup.policy": "delete"}})
 	s.reconfigure(func(c *conf) { c.links = append(slices.Clone(c.links), bad) })
@@ -263,11 +269,11 @@ func TestReload_RefusedLinkStopsAlone(t *testing.T) {
 	}
 	kafkatest.Produce(t, src, topic, 0, kafkatest.Records(20, 3))
 	s.equal(src, dst, topic)
-	s.undisturbed(was, true, topic)
+	s.undisturbed(src, was, true, topic)
 	setTopic(t, dst, stateTopic(bad.name), map[string]string{"cleanup.policy": "compact"})
 	s.now().signal(t, syscall.SIGHUP)
 	s.of(1).equal(src, dst, other)
-	s.undisturbed(was, true, topic)
+	s.undisturbed(src, was, true, topic)
 	s.stop()
 }
 
@@ -292,7 +298,7 @@ func TestReload_PasswordFileRotates(t *testing.T) {
 	cfg.primaryMore = fmt.Sprintf(", sasl: {mechanism: scram-sha-512, username: lockstep, password: %q}", "file:"+secret)
 	s := newService(t, cfg).start()
 	s.equal(src, dst, topic)
-	was := s.opened(topic)
+	was := s.opened(src, topic)
 
 	changed, err := kadm.NewClient(src.Admin()).AlterUserSCRAMs(t.Context(), nil,
 		[]kadm.UpsertSCRAM{{User: "lockstep", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: "second-secret"}})
@@ -307,13 +313,13 @@ func TestReload_PasswordFileRotates(t *testing.T) {
 	src.Proxy(1).Cut()
 	kafkatest.Produce(t, src, topic, 0, kafkatest.Records(50, 2))
 	s.equal(src, dst, topic)
-	s.undisturbed(was, true, topic)
+	s.undisturbed(src, was, true, topic)
 	dense(t, src, dst, topic)
 
 	s.reconfigure(func(c *conf) { c.primaryMore = strings.Replace(c.primaryMore, "sasl:", "client_id: renamed, sasl:", 1) })
 	kafkatest.Produce(t, src, topic, 0, kafkatest.Records(50, 3))
 	s.equal(src, dst, topic)
-	s.undisturbed(was, false, topic) // its link was started again, with new clients
+	s.undisturbed(src, was, false, topic) // its link was started again, with new clients
 	dense(t, src, dst, topic)
 	if log := s.now().log(); strings.Contains(log, "-secret") {
 		t.Error("the log shows a password")

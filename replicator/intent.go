@@ -102,7 +102,8 @@ func (l *lane) reenterLocked() {
 		l.unwantLocked()
 	}
 	if otherID(l.ident.Src, l.offered.Src) { // the old topic's ends say nothing about the new one's
-		l.srcStart, l.srcStable, l.srcEnd, l.points = -1, -1, -1, lagPoints{}
+		l.unknownEndsLocked()
+		l.points = lagPoints{}
 	}
 	l.joinsLocked(l.offered)
 	l.entering, l.endedWell, l.leave, l.draining = true, false, nil, l.m.closing.Load()

@@ -139,6 +139,7 @@ type lane struct {
 	srcFaults  int       // fetch errors in a row
 	corruptSrc int       // of them, the source's word that its batch is damaged
 	heard      time.Time // when a fetch answer last had something for the lane
+	told       time.Time // when the source's ends were last told
 	behind     time.Time // since when it is known to be behind all the same
 	lost       bool      // the fault is that nothing comes
 	stableAt   time.Time // when the source's stable end last moved, or had no more behind it
@@ -262,23 +263,12 @@ func (l *lane) accept(c chunk) {
 	l.m.prepareQ.push(l)
 }
 
-// observe notes the source's offsets as a fetch answer told them.
+// observe notes the source's offsets as a fetch answer told them: the source can be read.
 func (l *lane) observe(start, stable, end int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	nothingWaited := l.srcStable >= l.srcEnd
-	l.srcStart, l.srcEnd, l.heard = start, end, now
-	if stable < 0 {
-		stable = end
-	}
-	if stable != l.srcStable || stable >= end || nothingWaited {
-		l.stableAt = now
-		if l.hanging {
-			l.healthyLocked(now)
-		}
-	}
-	l.srcStable = stable
-	l.points.add(l.readable(), now)
+	l.heard = now
+	l.endsLocked(start, stable, end, now)
 	if l.atSource && l.open && l.verdict == goOn {
 		l.healthyLocked(now)
 	}

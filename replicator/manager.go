@@ -218,7 +218,7 @@ func (m *Manager) loops(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { m.runRouter(ctx); return nil })
 	g.Go(func() error { every(ctx, trimEvery, m.trim); return nil })
 	g.Go(func() error { every(ctx, watchEvery, m.watch); return nil })
-	g.Go(func() error { every(ctx, lookEach, m.watchPaused); return nil })
+	g.Go(func() error { every(ctx, lookEach, m.watchEnds); return nil })
 	g.Go(func() error { every(ctx, quietEvery, m.watchQuiet); return nil })
 	if !m.opt.ReadUncommitted {
 		g.Go(func() error { every(ctx, txnEvery, m.watchTransactions); return nil })

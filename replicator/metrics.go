@@ -119,6 +119,7 @@ func NewCollector(perLane bool, links func() []LinkStatus) *Collector {
 	c.descs[stateMetric] = prometheus.NewDesc(stateMetric, "Lanes by state.", []string{"link", "state", "reason"}, nil)
 	c.descs[heldMetric] = prometheus.NewDesc(heldMetric, "1 while the link stands still as a whole, with the reason.", []string{"link", "reason"}, nil)
 	c.descs[unsealedMetric] = prometheus.NewDesc(unsealedMetric, "Lanes whose older term could not be ended yet.", []string{"link"}, nil)
+	c.descs[unknownMetric] = prometheus.NewDesc(unknownMetric, "Lanes whose lag is not known, as the source does not tell its ends. Sums leave them out.", []string{"link"}, nil)
 	c.descs[formMetric] = prometheus.NewDesc(formMetric, "Batches acknowledged, by the form they were sent in.", []string{"link", "form"}, nil)
 	return c
 }
@@ -130,6 +131,8 @@ const (
 	heldMetric = "lockstep_link_held"
 
 	unsealedMetric = "lockstep_lanes_unsealed"
+
+	unknownMetric = "lockstep_lanes_lag_unknown"
 )
 
 // Describe implements prometheus.Collector.
@@ -157,13 +160,17 @@ func (c *Collector) states(ch chan<- prometheus.Metric, s LinkStatus) {
 		reason model.Reason
 	}
 	n := make(map[key]int)
-	unsealed := 0
+	unsealed, unknown := 0, 0
 	for i := range s.Lanes {
 		n[key{s.Lanes[i].State, s.Lanes[i].Reason}]++
 		if s.Lanes[i].Reason == model.ReasonUnsealed {
 			unsealed++
 		}
+		if s.Lanes[i].SrcEnd < 0 && s.Lanes[i].State != model.StateClosed {
+			unknown++
+		}
 	}
+	ch <- prometheus.MustNewConstMetric(c.descs[unknownMetric], prometheus.GaugeValue, float64(unknown), s.Link)
 	ch <- prometheus.MustNewConstMetric(c.descs[unsealedMetric], prometheus.GaugeValue, float64(unsealed), s.Link)
 	for k, v := range n {
 		ch <- prometheus.MustNewConstMetric(c.descs[stateMetric], prometheus.GaugeValue, float64(v), s.Link, string(k.state), string(k.reason))
@@ -181,13 +188,14 @@ func (c *Collector) held(ch chan<- prometheus.Metric, s LinkStatus) {
 
 func (c *Collector) lanes(ch chan<- prometheus.Metric, s LinkStatus) {
 	for _, f := range laneFigures() {
-		sum := 0.0
+		sum, known := 0.0, false
 		for i := range s.Lanes {
 			l := &s.Lanes[i]
 			v := f.value(l)
 			if f.source && (l.SrcEnd < 0 || v < 0) {
 				continue // unknown is no figure: a missing series, not a lag of 0
 			}
+			known = true
 			if c.perLane {
 				ch <- prometheus.MustNewConstMetric(c.descs[f.name], f.kind, v, s.Link, l.Topic, strconv.Itoa(int(l.Partition)))
 				continue
@@ -198,7 +206,7 @@ func (c *Collector) lanes(ch chan<- prometheus.Metric, s LinkStatus) {
 				sum += max(0, v)
 			}
 		}
-		if !c.perLane {
+		if !c.perLane && (known || !f.source) {
 			ch <- prometheus.MustNewConstMetric(c.descs[f.name], f.kind, sum, s.Link)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/offsetsync"
 )
@@ -210,31 +209,5 @@ func (l *lane) unpause() {
 		l.returns = true // only a lane that has ended is opened again
 	case l.state == model.StatePaused:
 		l.takeUpLocked()
-	}
-}
-
-// lookEach is how often the source is asked how far paused lanes fall behind: nobody reads them, who would hear it.
-const lookEach = 5 * time.Second
-
-// watchPaused keeps the source's ends of paused lanes, so that their lag is seen to grow.
-func (m *Manager) watchPaused(ctx context.Context) {
-	paused := make(map[kafka.Part]*lane)
-	var parts []kafka.Part
-	for _, l := range m.all() {
-		if l.picture().state == model.StatePaused {
-			paused[l.srcPart()] = l
-			parts = append(parts, l.srcPart())
-		}
-	}
-	if len(parts) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	logs, stable := ends(ctx, m.opt.Source, parts), m.opt.Source.ListOffsets(ctx, parts, kafka.AtEnd, true)
-	for p, l := range paused {
-		if logs[p].err == nil && stable[p].Err == nil {
-			l.observe(logs[p].start, stable[p].Offset, logs[p].end, m.now())
-		}
 	}
 }

@@ -3,7 +3,6 @@ package replicator
 import (
 	"context"
 	"testing"
-	"time"
 )
 
 func TestQueue_HoldsALaneOnceAndInOrder(t *testing.T) {
@@ -55,25 +54,5 @@ func TestBudget_RoomComesBackWithTheLastReference(t *testing.T) {
 	second.release()
 	if n := <-got; n != 100 {
 		t.Fatalf("room is %d, want 100", n)
-	}
-}
-
-func TestLagPoints_OldestUnreadRecord(t *testing.T) {
-	t.Parallel()
-	var p lagPoints
-	t0 := time.Unix(1000, 0)
-	for i := range 500 {
-		p.add(int64(10*(i+1)), t0.Add(time.Duration(i)*time.Second))
-	}
-	now := t0.Add(500 * time.Second)
-	if d := p.behind(5000, now); d != 0 {
-		t.Fatalf("behind %v at the end", d)
-	}
-	if d := p.behind(4990, now); d < time.Second || d > 20*time.Second {
-		t.Fatalf("last point: behind %v", d)
-	}
-	p.add(7, now) // the source was truncated
-	if d := p.behind(0, now.Add(3*time.Second)); d != 3*time.Second {
-		t.Fatalf("after a truncation: behind %v", d)
 	}
 }

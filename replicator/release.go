@@ -139,7 +139,7 @@ func (l *lane) leftLocked(d *departure) {
 	l.answerLocked(l.intent, errReleased)
 	l.dropBuffersLocked()
 	if d.state != model.StatePaused {
-		l.srcStart, l.srcStable, l.srcEnd = -1, -1, -1 // nobody asks any more: unknown is no figure
+		l.unknownEndsLocked() // nobody asks any more: unknown is no figure
 	}
 	l.setLocked(d.state, d.reason, d.detail, l.m.now())
 	l.unwantLocked()

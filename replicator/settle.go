@@ -144,7 +144,7 @@ func (l *lane) judgeClassLocked(o *outgoing, err error, detail string) {
 		l.haltLocked(reason, detail)
 		return
 	}
-	l.troubleLocked(reason, detail, l.m.now())
+	l.troubleLocked(reason, denied(err, "WRITE", l.ident.DstTopic, l.m.dst.Name(), detail), l.m.now())
 	if kafka.Outcome(err) == kafka.OutcomeUnknown && (l.agedLocked() || l.old(o.maxTS)) {
 		l.verdict = reopen // the broker may have forgotten the sequence, so sending again could write it twice
 		return

@@ -40,7 +40,7 @@ func (m *Manager) fetchError(l *lane, w wanted, err error) {
 	} else {
 		l.pauseAgain(pauseForFault)
 	}
-	l.sourceTrouble(reason, fmt.Sprintf("fetch at source offset %d: %v", w.off, err))
+	l.sourceTrouble(reason, denied(err, "READ", l.id.Topic, m.src.Name(), fmt.Sprintf("fetch at source offset %d: %v", w.off, err)))
 }
 
 // pauseAgain leaves the lane out of fetches, twice as long with each error in a row.

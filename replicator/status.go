@@ -62,7 +62,7 @@ func (l *lane) status(now time.Time) model.LaneStatus {
 		Records: l.copied.records, Bytes: l.copied.bytes,
 	}
 	if l.opening > 0 {
-		s.LagSeconds = l.points.behind(l.cursor.Src, now).Seconds()
+		s.LagSeconds = l.waitedLocked(now).Seconds()
 	}
 	if s.State == model.StateCopying && s.LagRecords() > 0 {
 		if detail := l.throttledLocked(now); detail != "" {

@@ -50,8 +50,7 @@ func (m *Manager) watchQuiet(ctx context.Context) {
 func (l *lane) quiet(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	asks := l.open && !l.draining && !l.ranged && !l.forked && l.verdict == goOn && l.refusal == nil && l.held < laneBuffer &&
-		l.fetch != nil && !l.fetch.held.Load() && l.throttledLocked(now) == ""
+	asks := l.asksLocked(now)
 	if !asks {
 		l.behind = time.Time{}
 	}

@@ -68,7 +68,7 @@ func (r *running) show() api.Link {
 		claim, _ := r.link.view.Claim()
 		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
 		a.Problems = problems(r.link.syncer.Topics(), time.Now())
-		a.Groups = r.link.groupView().counts()
+		a.Groups, a.Alarms = r.link.groupView().counts(), countAlarms(r.link.alarms.All())
 	}
 	switch {
 	case s.Reason != model.ReasonNone:

@@ -22,6 +22,14 @@ import (
 type change struct {
 	plan func(ctx context.Context) ([]model.OrderStep, error)
 	do   func(ctx context.Context) ([]model.OrderStep, error)
+	view view // nil: the plan is the table of its steps
+}
+
+// view shows a change in words of its own, for people before it is done and after, and as JSON.
+type view interface {
+	showPlan(w io.Writer) error
+	showResult(w io.Writer) error
+	answer() any
 }
 
 // consent is what the command line says about going ahead: the flags that every command has which changes something.
@@ -58,15 +66,14 @@ func (a *app) carryOut(cmd *cobra.Command, c *consent, ch change) error {
 	}
 	possible := possible(steps)
 	if c.dryRun || possible == 0 {
-		if err := a.printPlan(steps); err != nil || possible > 0 || len(steps) == 0 {
+		if err := a.printPlan(ch, steps); err != nil || possible > 0 || len(steps) == 0 {
 			return err
 		}
 		return refused(fmt.Errorf("%s: nothing was done", refusedText(steps)))
 	}
-	if err := planTable(steps).write(a.stderr); err != nil {
+	if err := showPlan(a.stderr, ch, steps); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.stderr, planSummary(steps))
 	if !c.yes {
 		if err := a.confirm(ctx); err != nil {
 			return err
@@ -77,7 +84,7 @@ func (a *app) carryOut(cmd *cobra.Command, c *consent, ch change) error {
 	if steps, err = ch.do(ctx); err != nil {
 		return interrupted(ctx, err)
 	}
-	if err := a.print(api.OrderAnswer{Schema: api.Schema, Steps: steps}, resultTable(steps)); err != nil {
+	if err := a.printResult(ch, steps); err != nil {
 		return err
 	}
 	return verdict(steps, errors.Is(ctx.Err(), context.DeadlineExceeded))
@@ -97,19 +104,41 @@ func (a *app) checkConsent(c *consent) error {
 }
 
 // printPlan prints a plan that is not going to be carried out.
-func (a *app) printPlan(steps []model.OrderStep) error {
+func (a *app) printPlan(ch change, steps []model.OrderStep) error {
 	if a.output == "json" {
-		return a.print(api.OrderAnswer{Schema: api.Schema, Steps: append([]model.OrderStep{}, steps...)}, nil)
+		return a.print(ch.answer(steps), nil)
 	}
 	if len(steps) == 0 {
 		fmt.Fprintln(a.stdout, "nothing to do")
 		return nil
 	}
-	if err := planTable(steps).write(a.stdout); err != nil {
+	return showPlan(a.stdout, ch, steps)
+}
+
+func showPlan(w io.Writer, ch change, steps []model.OrderStep) error {
+	if ch.view != nil {
+		return ch.view.showPlan(w)
+	}
+	if err := planTable(steps).write(w); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.stdout, planSummary(steps))
+	fmt.Fprintln(w, planSummary(steps))
 	return nil
+}
+
+// printResult prints how a change ended.
+func (a *app) printResult(ch change, steps []model.OrderStep) error {
+	if ch.view != nil && a.output != "json" {
+		return ch.view.showResult(a.stdout)
+	}
+	return a.print(ch.answer(steps), resultTable(steps))
+}
+
+func (ch change) answer(steps []model.OrderStep) any {
+	if ch.view != nil {
+		return ch.view.answer()
+	}
+	return api.OrderAnswer{Schema: api.Schema, Steps: append([]model.OrderStep{}, steps...)}
 }
 
 // confirm asks, and returns nil only for a yes. Whatever else happens, nothing has been done.

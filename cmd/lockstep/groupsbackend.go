@@ -15,6 +15,8 @@ type groupView struct {
 	link string
 	pass checkpoint.Pass
 	ages checkpoint.Ages
+	// alarms of the groups, nil where nobody watches them.
+	alarms *checkpoint.Alarms
 	// paused says that the link is paused, which is then what keeps positions from being written.
 	paused bool
 	now    time.Time
@@ -66,6 +68,9 @@ func (v groupView) group(s checkpoint.Summary) api.Group {
 		g.Partitions.ByState[string(state)] = n
 	}
 	g.LagRecords, g.LagSeconds, g.LagAtLeast = api.Known(s.LagRecords), api.Seconds(s.LagSeconds), s.LagAtLeast
+	if v.alarms != nil {
+		g.Alarms = apiAlarms(v.alarms.Of(s.Group))
+	}
 	if g.Partitions.Total > 0 {
 		g.RecordsAgain = &s.Again
 	}
@@ -104,11 +109,8 @@ func (v groupView) position(r checkpoint.Row) api.GroupPosition {
 // groupView shows the groups of a running link.
 func (l *link) groupView() groupView {
 	hold := l.holdsGroups()
-	return groupView{link: l.cfg.Name, pass: l.groups.Last(), ages: l.ages(), paused: hold.Writes != "", now: time.Now()}
+	return groupView{link: l.cfg.Name, pass: l.groups.Last(), ages: l.ages(), alarms: l.alarms, paused: hold.Writes != "", now: time.Now()}
 }
-
-// ages tells for how long records of the source have been readable.
-func (l *link) ages() checkpoint.Ages { return nil }
 
 // Groups implements api.GroupReader.
 func (b *nodeBackend) Groups(_ context.Context, name string) ([]api.Group, error) {

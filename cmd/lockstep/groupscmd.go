@@ -166,13 +166,13 @@ func (a *app) groupsTable(groups []api.Group) *table {
 func groupsCSV(groups []api.Group) *table {
 	t := &table{head: []string{"LINK", "GROUP", "STATE", "TYPE", "PARTITIONS", "LAG", "LAG SECONDS", "AGAIN", "AGE SECONDS"}}
 	for _, g := range groups {
-		t.add(g.Link, g.Group, g.State, g.Type, strconv.Itoa(g.Partitions.Total), offset(g.LagRecords), number(g.LagSeconds), offset(g.RecordsAgain), number(g.AgeSeconds))
+		t.add(g.Link, g.Group, g.State, g.Type, strconv.Itoa(g.Partitions.Total), offset(g.LagRecords), decimal(g.LagSeconds), offset(g.RecordsAgain), decimal(g.AgeSeconds))
 	}
 	return t
 }
 
-// number prints a number for other programs, "-" when it is not known.
-func number(p *float64) string {
+// decimal prints a number for other programs, "-" when it is not known.
+func decimal(p *float64) string {
 	if p == nil {
 		return "-"
 	}

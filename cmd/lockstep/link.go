@@ -13,10 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/checkpoint"
+	"lockstep/checkpoint/mm2"
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/internal/statelog"
+	"lockstep/internal/when"
 	"lockstep/offsetsync"
 	"lockstep/replicator"
 	"lockstep/replicator/batch"
@@ -34,8 +36,10 @@ type link struct {
 	manager  *replicator.Manager
 	syncer   *topicsync.Syncer
 	groups   *checkpoint.Syncer
+	mirror   *mm2.Writer // nil: nothing is written for readers of MirrorMaker 2
 	bases    *checkpoint.Bases
 	history  *checkpoint.History
+	alarms   *checkpoint.Alarms
 	young    bool                   // the link existed before this process: topics that appear now are younger than it
 	ready    atomic.Bool            // the first pass over the topics is done
 	waits    atomic.Pointer[string] // why it is not, as far as that is known
@@ -105,7 +109,7 @@ func startOf(s string) (replicator.Start, error) {
 	case "latest":
 		return replicator.Start{Latest: true}, nil
 	}
-	at, err := time.Parse(time.RFC3339, s)
+	at, err := when.Parse(s, time.Now())
 	if err != nil {
 		return replicator.Start{}, fmt.Errorf("parse start: %w", err)
 	}
@@ -231,6 +235,7 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		var groups sync.WaitGroup
 		defer groups.Wait()
 		groups.Go(func() { l.keepGroups(until) })
+		groups.Go(func() { l.keepMirror(until) })
 		err := l.keepTopics(until)
 		if err != nil {
 			stop() // copying without anybody who watches the topics would look well, whatever became of them

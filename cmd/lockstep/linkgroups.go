@@ -19,10 +19,12 @@ func (l *link) newGroups(cfg config.Link) error {
 		return err
 	}
 	l.setSelection(cfg)
+	l.mirror = l.newMirror(cfg)
 	l.bases, l.history = checkpoint.NewBases(l.view, l.state), checkpoint.NewHistory(l.view, l.state)
+	l.alarms = checkpoint.NewAlarms()
 	l.groups = checkpoint.New(checkpoint.Options{
 		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases, History: l.history,
-		Barrier: l.view.Barrier, Hold: l.holdsGroups, SameSource: l.sameSource, Selects: l.selects, Logger: l.log,
+		Barrier: l.view.Barrier, Hold: l.holdsGroups, SameSource: l.sameSource, Selects: l.selects, Listeners: l.listeners(), Logger: l.log,
 	})
 	return nil
 }
@@ -186,4 +188,13 @@ func heldFor(s *model.LaneStatus) model.Reason {
 		return s.Reason
 	}
 	return model.ReasonNone
+}
+
+// listeners are told of every pass over the groups.
+func (l *link) listeners() []checkpoint.Listener {
+	out := []checkpoint.Listener{l.alarms}
+	if l.mirror != nil {
+		out = append(out, l.mirror)
+	}
+	return out
 }

@@ -74,7 +74,7 @@ func (s *links) groups() []checkpoint.LinkGroups {
 	var out []checkpoint.LinkGroups
 	for _, r := range s.now() {
 		if r.link != nil {
-			out = append(out, checkpoint.LinkGroups{Link: r.cfg.Name, Pass: r.link.groups.Last(), Ages: r.link.ages()})
+			out = append(out, checkpoint.LinkGroups{Link: r.cfg.Name, Pass: r.link.groups.Last(), Ages: r.link.ages(), Alarms: r.link.alarms.All()})
 		}
 	}
 	return out

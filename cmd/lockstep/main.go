@@ -119,7 +119,7 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVarP(&a.output, "output", "o", "table", "table, json or csv")
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.statusCommand(), a.lagCommand(), a.gapsCommand(), a.linksCommand(), a.lanesCommand(), a.topicsCommand(), a.groupsCommand(),
-		a.translateCommand(), a.configCommand(), a.versionCommand(), a.demoCommand(),
+		a.translateCommand(), a.offsetsCommand(), a.configCommand(), a.versionCommand(), a.demoCommand(),
 	)
 	for _, c := range allCommands(root) {
 		if c.Args == nil {

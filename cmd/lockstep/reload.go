@@ -150,13 +150,13 @@ func (r *reloader) refuse(seen sight, err error, asked bool) {
 	was := r.status.Failed
 	known := !asked && was != nil && slices.Equal(was.Faults, f.Faults)
 	if !known {
+		r.failed.Inc() // before anybody can read of it
 		r.status.Failed = f
 	}
 	r.mu.Unlock()
 	if known {
 		return
 	}
-	r.failed.Inc()
 	for _, fault := range f.Faults {
 		r.log.Error("fault in the configuration", "fault", fault)
 	}

@@ -192,6 +192,7 @@ func (a *app) troubles(ctx context.Context, b api.Backend, links []api.Link) err
 			return err
 		}
 		a.groupTroubles(link, groups)
+		a.groupAlarms(link, groups)
 	}
 	return nil
 }
@@ -236,6 +237,31 @@ func (a *app) laneTroubles(link api.Link, lanes []api.Lane) {
 	}
 }
 
+// groupAlarms prints the worst alarms of groups: critical ones first, then those that last longest.
+func (a *app) groupAlarms(link api.Link, groups []api.Group) {
+	type raised struct {
+		group string
+		api.Alarm
+	}
+	var all []raised
+	for _, g := range groups {
+		for _, al := range g.Alarms {
+			all = append(all, raised{g.Group, al})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y raised) int { return cmp.Or(cmp.Compare(x.Severity, y.Severity), x.Since.Compare(y.Since)) })
+	shown := all
+	if len(all) > shownPerReason+1 {
+		shown = all[:shownPerReason]
+	}
+	for _, al := range shown {
+		fmt.Fprintf(a.stdout, "\n%s: group %s: %s %s%s\n  %s\n", link.Name, al.group, al.Kind, al.Severity, sinceText(al.Since), al.Detail)
+	}
+	if n := len(all) - len(shown); n > 0 {
+		fmt.Fprintf(a.stdout, "\n%s: %s more alarms of groups\n  lockstep lag --groups --link %s\n", link.Name, grouped(int64(n)), link.Name)
+	}
+}
+
 func (a *app) remedy(text string) {
 	if text != "" {
 		fmt.Fprintf(a.stdout, "  what to do: %s\n", text)
@@ -247,30 +273,4 @@ func sinceText(t time.Time) string {
 		return ""
 	}
 	return ", since " + t.Format("2006-01-02 15:04:05Z")
-}
-
-func (a *app) lagCommand() *cobra.Command {
-	var link string
-	c := &cobra.Command{
-		Use:   "lag",
-		Short: "Show how far each lane is behind, in records and seconds",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := api.LagAnswer{Schema: api.Schema, Lag: []api.Lag{}}
-			t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "STATE", "RECORDS", "SECONDS"}}
-			err := a.ask(cmd, link, func(svc *api.Client, name string) error {
-				lag, err := svc.Lag(cmd.Context(), name)
-				out.Lag = append(out.Lag, lag...)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			for _, l := range out.Lag {
-				t.add(l.Link, l.Topic, strconv.Itoa(int(l.Partition)), l.State, offset(l.Records), seconds(l.Seconds))
-			}
-			return a.print(out, t)
-		},
-	}
-	c.Flags().StringVar(&link, "link", "", "only this link")
-	return c
 }

@@ -30,7 +30,7 @@ func (t translation) ages() (out []string) {
 	}
 	for _, way := range []string{api.FromService, api.FromCluster, api.FromStateTopic} {
 		if s, ok := ways[way]; ok {
-			out = append(out, fmt.Sprintf("positions of %s as of %s, %s", plural(int64(len(s.groups)), "group"), when(s.from, s.to), toldBy(way, t.query.reverse)))
+			out = append(out, fmt.Sprintf("positions of %s as of %s, %s", plural(int64(len(s.groups)), "group"), between(s.from, s.to), toldBy(way, t.query.reverse)))
 		}
 	}
 	return out
@@ -50,8 +50,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// when prints a time, or from when to when.
-func when(from, to time.Time) string {
+// between prints a time, or from when to when.
+func between(from, to time.Time) string {
 	a, b := from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339)
 	if a == b {
 		return a

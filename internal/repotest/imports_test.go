@@ -29,7 +29,7 @@ var rules = []rule{
 	},
 	{
 		name: "config reads settings and knows nothing of Kafka", of: []string{"config"},
-		deny: []string{self, "github.com/twmb"},
+		deny: []string{self, "github.com/twmb"}, allow: []string{self + "/internal/when"},
 	},
 	{
 		name: "only config imports koanf", except: []string{"config"}, tests: true,
