@@ -21,7 +21,7 @@ func TestTypes_DocumentedExamples(t *testing.T) {
 	}{
 		"status": {`{"schema":1,"links":[{"name":"dr","source":"primary","target":"backup","state":"copying","safe_to_fail_over":{"answer":"yes","because":[]},` +
 			`"rpo":{"records":12,"seconds":0.4},"owner":"c1f0…","term":7,"seal":"direct","lanes":{"total":48,"by_state":{"copying":47,"too_large":1}},` +
-			`"groups":{"total":9,"by_state":{"active_on_target":1,"synced":8}}}]}`, new(Status)},
+			`"groups":{"total":9,"by_state":{"active_on_target":1,"synced":8}},"alarms":{"warning":0,"critical":0}}]}`, new(Status)},
 		"offsets": {`{"schema":1,"offsets":[{"link":"dr","topic":"orders","partition":0,"source_offset":12345,"target_topic":"orders","target_offset":12339,"state":"exact"}]}`, new(Offsets)},
 		"error":   {`{"schema":1,"error":{"code":"not_found","message":"m","hint":"h"}}`, new(errorAnswer)},
 	} {

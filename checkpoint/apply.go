@@ -34,14 +34,7 @@ func Apply(ctx context.Context, c *kafka.Cluster, rows []Row) []Row {
 	}
 	a := applier{c: c, now: Reread(ctx, c, slices.Sorted(maps.Keys(writes)))}
 	a.topics, a.topicsErr = c.QuickMetadata(ctx, topicsOf(writes)...)
-	for group, rows := range writes {
-		if rows = slices.DeleteFunc(rows, a.leavesOut); len(rows) == 0 {
-			delete(writes, group)
-		} else {
-			writes[group] = rows
-		}
-	}
-	a.commitAll(ctx, writes)
+	a.write(ctx, writes)
 	return out
 }
 
@@ -61,6 +54,18 @@ type applier struct {
 	now       Picture
 	topics    kafka.Meta
 	topicsErr error
+}
+
+// write commits what the target's picture does not speak against.
+func (a *applier) write(ctx context.Context, writes map[string][]*Row) {
+	for group, rows := range writes {
+		if rows = slices.DeleteFunc(rows, a.leavesOut); len(rows) == 0 {
+			delete(writes, group)
+		} else {
+			writes[group] = rows
+		}
+	}
+	a.commitAll(ctx, writes)
 }
 
 // leavesOut reports whether a row must not be written, and notes why.
@@ -175,6 +180,9 @@ func (r *Row) committed(err error, bare bool) {
 	if err != nil {
 		r.settle(refusal(err, *r))
 		return
+	}
+	if r.State != StatePending && r.State != "" {
+		return // it was only written again, see Row.Write
 	}
 	detail := r.Detail
 	if bare {

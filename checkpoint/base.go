@@ -9,6 +9,8 @@ const (
 	// rememberFor is for how long a commit of lockstep may be on its way: a value that it wrote since then is still its
 	// own when the target has it. So a leader that was frozen, or a broker that was, makes no stranger of us.
 	rememberFor = 10 * time.Minute
+	// storeAgain is after which time a base is stored again that did not change, because its value is written again.
+	storeAgain = time.Minute
 	// rememberLanded is how many values are remembered whether or not they were seen on the target; of older ones, only
 	// those that were not can still arrive.
 	rememberLanded = 16

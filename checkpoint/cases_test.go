@@ -181,6 +181,10 @@ func TestCase129_NorWhileSomebodyHasToLook(t *testing.T) {
 		if !r.Write || r.Translated != 40_000 || r.Metadata != "of the good position" || r.State == StatePending || r.Base.Source != 40_010 {
 			t.Errorf("%s: %+v", name, r)
 		}
+		state := r.State
+		if r.committed(nil, false); r.State != state || r.Target != 40_000 {
+			t.Errorf("%s, and written: %+v", name, r)
+		}
 		s.target = at(41_000)
 		if r := s.row(t); r.Write {
 			t.Errorf("%s and moved on the target: %+v", name, r)
@@ -209,6 +213,11 @@ func TestCase152_OpenTransactionHoldsThePosition(t *testing.T) {
 	if r.Write || r.State != StateUnstable || r.Source != 100 || r.Translated != 90 {
 		t.Errorf("%+v", r)
 	}
+	held := group(100) // and what it was before is told too
+	held.Unstable = src.Unstable
+	if r := (situation{source: &held, target: at(90), base: base(100, 90), lane: standard(t)}).row(t); r.Write || r.State != StateUnstable {
+		t.Errorf("%+v", r)
+	}
 	r = situation{source: &src, lane: standard(t)}.row(t)
 	if r.Write || r.State != StateUnstable || r.Source != -1 {
 		t.Errorf("never seen before: %+v", r)
@@ -216,5 +225,8 @@ func TestCase152_OpenTransactionHoldsThePosition(t *testing.T) {
 	r = situation{source: at(160), target: at(90), base: base(100, 90), lane: standard(t)}.row(t)
 	if !r.Write || r.Translated != 150 {
 		t.Errorf("after it: %+v", r)
+	}
+	if r.committed(nil, false); r.State != StateSynced || r.Target != 150 {
+		t.Errorf("and written: %+v", r)
 	}
 }

@@ -1,11 +1,8 @@
 package checkpoint
 
-import (
-	"log/slog"
-	"time"
-)
+import "time"
 
-// condition is something that may be wrong. It is logged when it begins, when it becomes another one, and when it ends:
+// condition is something that may be wrong. What changes about it is told: that it begins, becomes another one, or ends;
 // not each time that it is met.
 type condition struct {
 	wrong bool
@@ -13,17 +10,19 @@ type condition struct {
 	since time.Time
 }
 
-// tell takes how it is now: err, and in one word what kind of fault that is.
-func (c *condition) tell(log *slog.Logger, now time.Time, err error, kind, bad, good string) {
+// take notes how it is now: err, and in one word what kind of fault that is. begins says that it is wrong now in another
+// way than before, ended for how long it was wrong until now.
+func (c *condition) take(now time.Time, err error, kind string) (begins bool, ended time.Duration) {
 	switch {
 	case err == nil && c.wrong:
-		log.Info(good, "after", now.Sub(c.since).Round(time.Second).String())
+		ended = max(now.Sub(c.since).Round(time.Second), time.Second)
 		*c = condition{}
 	case err != nil && (!c.wrong || c.kind != kind):
-		log.Warn(bad, "error", err)
+		begins = true
 		if !c.wrong {
 			c.since = now
 		}
 		c.wrong, c.kind = true, kind
 	}
+	return begins, ended
 }

@@ -2,6 +2,8 @@ package checkpoint
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -16,6 +18,11 @@ func typesOf(version string) []GroupType {
 		return []GroupType{TypeClassic}
 	}
 	return []GroupType{TypeClassic, TypeConsumer, TypeShare, TypeStreams}
+}
+
+// followedTypesOf lists those of them that keep committed offsets.
+func followedTypesOf(version string) []GroupType {
+	return slices.DeleteFunc(typesOf(version), func(t GroupType) bool { return !Group{Type: t}.Supported() })
 }
 
 // A live group of any type is seen as what it is, is left alone, and refuses a commit even if somebody tries: the state
@@ -69,7 +76,7 @@ func TestLive_GroupsOfEveryType(t *testing.T) {
 func TestLive_GroupThatIsLeft(t *testing.T) {
 	t.Parallel()
 	kafkatest.EachVersion(t, func(t *testing.T, kc *kafkatest.Cluster) {
-		for _, typ := range typesOf(kc.Version())[:min(2, len(typesOf(kc.Version())))] {
+		for _, typ := range followedTypesOf(kc.Version()) {
 			t.Run(string(typ), func(t *testing.T) {
 				t.Parallel()
 				c := dial(t, kc.Brokers(), kafka.Options{})
@@ -82,6 +89,34 @@ func TestLive_GroupThatIsLeft(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 				if g := observed(t, c, group).Groups[group]; g.Offsets[Key{topic, 0}].Offset != 9 || g.Type != typ {
+					t.Errorf("%+v", g)
+				}
+			})
+		}
+	})
+}
+
+// A member that joins after the group was seen empty, and before it is written, keeps its position.
+func TestApply_GroupBecomesActiveBetweenLookAndWrite(t *testing.T) {
+	t.Parallel()
+	kafkatest.EachVersion(t, func(t *testing.T, kc *kafkatest.Cluster) {
+		for _, typ := range followedTypesOf(kc.Version()) {
+			t.Run(string(typ), func(t *testing.T) {
+				t.Parallel()
+				c := dial(t, kc.Brokers(), kafka.Options{})
+				topic, group := kafkatest.Topic(t, kc), uniqueGroup("awakes")
+				mustCommit(t, c, group, map[Key]Committed{{topic, 0}: {Offset: 700}})
+				a := applier{c: c, now: observed(t, c, group)}
+				if a.topics, a.topicsErr = c.Metadata(testContext(t), topic); a.topicsErr != nil || !a.now.Groups[group].Idle() {
+					t.Fatalf("%+v, %v", a.now, a.topicsErr)
+				}
+				join(t, kc, c, typ, group, topic)
+				row := Row{DstGroup: group, Key: Key{topic, 0}, DstTopic: topic, Target: 700, Translated: 600}
+				a.write(testContext(t), map[string][]*Row{group: {&row}})
+				if row.State != StateActiveOnTarget || row.Target != 700 || row.Detail == "" {
+					t.Errorf("%+v", row)
+				}
+				if g := observed(t, c, group).Groups[group]; g.Offsets[Key{topic, 0}].Offset != 700 {
 					t.Errorf("%+v", g)
 				}
 			})
@@ -177,6 +212,27 @@ func TestObserve_GroupDeletedMeanwhile(t *testing.T) {
 		}
 		if p := Reread(testContext(t), c, []string{group}); len(p.Groups)+len(p.Failed) > 0 {
 			t.Errorf("read again: %+v", p)
+		}
+	})
+}
+
+// Metadata that the target does not take costs the metadata, not the position.
+func TestApply_MetadataTooLargeForTheTarget(t *testing.T) {
+	t.Parallel()
+	kafkatest.EachVersion(t, func(t *testing.T, kc *kafkatest.Cluster) {
+		c := dial(t, kc.Brokers(), kafka.Options{})
+		topic, group := kafkatest.Topic(t, kc, kafkatest.TopicOptions{Partitions: 2}), uniqueGroup("metadata")
+		row := func(p int32, metadata string) Row {
+			return Row{DstGroup: group, Key: Key{topic, p}, DstTopic: topic, Target: -1, Translated: 9, Metadata: metadata, Write: true}
+		}
+		mustCommit(t, c, uniqueGroup("other"), map[Key]Committed{{topic, 0}: {Offset: 1}})
+		out := Apply(testContext(t), c, []Row{row(0, strings.Repeat("x", 5000)), row(1, "kept")})
+		if out[0].State != StateSynced || !strings.Contains(out[0].Detail, "offset.metadata.max.bytes") || out[1].State != StateSynced || out[1].Detail != "" {
+			t.Errorf("%s, %q and %+v", out[0].State, out[0].Detail, out[1])
+		}
+		g := observed(t, c, group).Groups[group]
+		if g.Offsets[Key{topic, 0}] != (Committed{9, -1, ""}) || g.Offsets[Key{topic, 1}] != (Committed{9, -1, "kept"}) {
+			t.Errorf("%+v", g)
 		}
 	})
 }

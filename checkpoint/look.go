@@ -16,16 +16,18 @@ import (
 )
 
 const (
-	fetchGroups   = 500 // in one request
-	fetchInFlight = 16  // requests to one coordinator
+	// fetchMin and fetchMax are how many groups one request asks for: half of a coordinator's groups within these bounds.
+	// An answer for the most, with ten positions each, has about a megabyte.
+	fetchMin, fetchMax = 500, 2500
+	fetchInFlight      = 16 // requests to one coordinator
 )
 
 // look collects what the coordinators of one cluster answer.
 type look struct {
-	c    *kafka.Cluster
-	want func(string) bool
-
-	moved error // why the lists may be incomplete although all came
+	c     *kafka.Cluster
+	want  func(string) bool
+	last  map[string]Group // of an earlier look; may be nil
+	moved error            // why the lists may be incomplete although all came
 
 	mu     sync.Mutex // guards the fields below
 	groups map[string]Group
@@ -72,8 +74,8 @@ func (l *look) fetch(ctx context.Context, broker int32, groups []kafka.GroupList
 	if len(groups) == 0 {
 		return
 	}
-	done := l.fetchSome(ctx, broker, groups[:min(len(groups), fetchGroups)], heard)
-	size := fetchGroups
+	size := min(fetchMax, max(fetchMin, (len(groups)+1)/2))
+	done := l.fetchSome(ctx, broker, groups[:min(len(groups), size)], heard)
 	if done == 1 {
 		size = 1
 	}
@@ -118,7 +120,11 @@ func (l *look) answered(g Group, a *kmsg.OffsetFetchResponseGroup, topics map[st
 	}
 	switch err := kerr.ErrorForCode(a.ErrorCode); {
 	case err == nil:
-		readOffsets(&g, a.Topics, topics)
+		if was := l.last[g.Name]; sameAs(was.Offsets, a.Topics) {
+			g.Offsets = was.Offsets
+		} else {
+			readOffsets(&g, a.Topics, topics)
+		}
 		if !g.trace() {
 			l.found(g)
 		}
@@ -191,6 +197,35 @@ func readOffsets(g *Group, answer []kmsg.OffsetFetchResponseGroupTopic, topics m
 	}
 }
 
+// sameAs reports whether an answer says just what is known.
+func sameAs(known map[Key]Committed, answer []kmsg.OffsetFetchResponseGroupTopic) bool {
+	n := 0
+	for i := range answer {
+		for j := range answer[i].Partitions {
+			p := &answer[i].Partitions[j]
+			if p.ErrorCode != 0 {
+				return false
+			}
+			if p.Offset < 0 {
+				continue
+			}
+			if o, ok := known[Key{answer[i].Topic, p.Partition}]; !ok || o != committedOf(p) {
+				return false
+			}
+			n++
+		}
+	}
+	return n > 0 && n == len(known)
+}
+
+func committedOf(p *kmsg.OffsetFetchResponseGroupTopicPartition) Committed {
+	o := Committed{Offset: p.Offset, LeaderEpoch: p.LeaderEpoch}
+	if p.Metadata != nil {
+		o.Metadata = *p.Metadata
+	}
+	return o
+}
+
 func readOffset(g *Group, topic string, p *kmsg.OffsetFetchResponseGroupTopicPartition) {
 	key := Key{topic, p.Partition}
 	if p.ErrorCode != 0 {
@@ -203,11 +238,7 @@ func readOffset(g *Group, topic string, p *kmsg.OffsetFetchResponseGroupTopicPar
 	if p.Offset < 0 {
 		return
 	}
-	o := Committed{Offset: p.Offset, LeaderEpoch: p.LeaderEpoch}
-	if p.Metadata != nil {
-		o.Metadata = *p.Metadata
-	}
-	g.Offsets[key] = o
+	g.Offsets[key] = committedOf(p)
 }
 
 // inParallel calls do for 0 to n-1, at most limit calls at a time, and returns when all have returned.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -67,6 +68,9 @@ func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 	g.Go(func() (err error) {
 		a.source, err = a.s.opt.Sides.Source(both, want)
 		a.at = a.s.now()
+		if err == nil {
+			err = a.s.opt.SameSource(both)
+		}
 		return sideFault(StateSourceUnreadable, "read the source's groups", err)
 	})
 	g.Go(func() (err error) {
@@ -286,7 +290,7 @@ func (a *attempt) isDue(name string, changed, longer map[Key]bool) bool {
 		return true
 	}
 	dst := a.settings.Filter.Target(name)
-	if was, is := a.m.target[dst], a.listed.Groups[dst]; was.State != is.State || was.Type != is.Type {
+	if is, there := a.listed.Groups[dst]; changedOnTarget(a.m.target[dst], is, there) {
 		return true
 	}
 	if slices.ContainsFunc(k.ahead, func(k Key) bool { return longer[k] }) {
@@ -295,9 +299,19 @@ func (a *attempt) isDue(name string, changed, longer map[Key]bool) bool {
 	return len(changed) > 0 && slices.ContainsFunc(k.rows, func(r Row) bool { return changed[r.Key] })
 }
 
+// changedOnTarget reports whether a group has become another one on the target. One that appears without members was
+// most likely written by us.
+func changedOnTarget(was, is Group, there bool) bool {
+	if was.Name == "" {
+		return there && !is.Idle()
+	}
+	return !there || was.Idle() != is.Idle() || was.Type != is.Type
+}
+
 // sameOffsets reports whether a group stands where it stood.
 func sameOffsets(a, b Group) bool {
-	return a.Type == b.Type && a.Protocol == b.Protocol && maps.Equal(a.Offsets, b.Offsets) && len(a.Unstable) == len(b.Unstable)
+	same := reflect.ValueOf(a.Offsets).Pointer() == reflect.ValueOf(b.Offsets).Pointer() // one map in both pictures: see Observer
+	return a.Type == b.Type && a.Protocol == b.Protocol && len(a.Unstable) == len(b.Unstable) && (same || maps.Equal(a.Offsets, b.Offsets))
 }
 
 // changedLanes returns the lanes whose map means something else than before, and those whose map has become longer.
@@ -337,6 +351,7 @@ func (a *attempt) decide(ctx context.Context, names []string) ([]Row, error) {
 			Retention: a.m.retention, DstGroup: a.settings.Filter.Target}}
 	a.refreshStarts(ctx, in.Source)
 	bases := a.s.opt.Store.All()
+	in.Known = len(bases)
 	dst := make([]string, len(names))
 	for i, name := range names {
 		dst[i] = a.settings.Filter.Target(name)

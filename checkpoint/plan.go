@@ -60,6 +60,7 @@ type planner struct {
 	fresh       []int
 	freshGroups int
 	keys        []Key // of the present group; reused
+	now         place // the present position; reused
 }
 
 // names returns all groups of the source, and those that are known and not there.
@@ -177,14 +178,14 @@ func byKey(a, b Key) int {
 func (p *planner) position(s *subject, key Key) {
 	lane := p.Lanes[key]
 	base, known := s.bases[key]
-	r := Row{Group: s.name, DstGroup: s.dst, Key: key, DstTopic: lane.DstTopic, Source: -1, Translated: -1, Target: -1, Base: base}
+	p.rows = append(p.rows, Row{Group: s.name, DstGroup: s.dst, Key: key, DstTopic: lane.DstTopic, Source: -1, Translated: -1, Target: -1, Base: base})
+	r := &p.rows[len(p.rows)-1]
 	if c, ok := s.src.Offsets[key]; ok {
 		r.Source, r.Metadata = c.Offset, c.Metadata
 	}
-	q := &place{p: p, s: s, r: &r, lane: lane, base: base, known: known}
-	q.plan()
-	p.rows = append(p.rows, r)
-	if q.fresh {
+	p.now = place{p: p, s: s, r: r, lane: lane, base: base, known: known}
+	p.now.plan()
+	if p.now.fresh {
 		p.fresh = append(p.fresh, len(p.rows)-1)
 	}
 }

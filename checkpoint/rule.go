@@ -189,12 +189,22 @@ func (q *place) back() {
 // write plans to commit ours.
 func (q *place) write(why string) {
 	r := q.r
-	r.State, r.Write, r.Save = StatePending, true, true
-	r.Base = q.next()
+	r.State, r.Write = StatePending, true
+	if !q.repeated() {
+		r.Base, r.Save = q.next(), true
+	}
 	r.Backwards = r.Translated < r.Target || r.Target < 0 && r.Translated < q.base.Next
 	if why != "" {
 		r.Detail = alsoSaying(why, r.Detail)
 	}
+}
+
+// repeated reports whether what is stored already says that this is about to be written: a target that refuses commits
+// must not fill the state topic.
+func (q *place) repeated() bool {
+	b, n := q.base, len(q.base.Was)
+	return q.known && b.Next == q.r.Translated && b.Source == q.r.Source && b.Opening == q.lane.Opening && b.Suspect == nil &&
+		(q.r.Target < 0 || n > 0 && b.Was[n-1].Offset == q.r.Target) && q.p.Now.Sub(b.At) < storeAgain
 }
 
 // next is the base behind a write of ours.
@@ -212,11 +222,8 @@ func (q *place) again() int64 {
 		_, theirs = q.lane.Map.Start()
 		theirs = max(theirs, q.lane.DstStart)
 	}
-	return records(q.lane.Map, theirs, ours)
+	return q.lane.Map.Records(theirs, ours) - q.lane.Map.Records(ours, theirs)
 }
-
-// records counts target records from one offset up to another; negative when to lies before from.
-func records(_ *offsetsync.Map, from, to int64) int64 { return to - from }
 
 func alsoSaying(a, b string) string {
 	if b == "" {

@@ -16,10 +16,9 @@ func (l Lane) with(change func(*Lane)) Lane {
 	return l
 }
 
-func (b *Base) with(change func(*Base)) *Base {
-	c := *b
-	change(&c)
-	return &c
+func (b Base) with(change func(*Base)) *Base {
+	change(&b)
+	return &b
 }
 
 // reopened is the standard lane after its source was truncated at 40,010 and grew again: what comes behind stands 100
@@ -122,6 +121,21 @@ func TestRule(t *testing.T) {
 	}
 }
 
+// What would be read again are records, not offsets: a marker and a stranger's record are none.
+func TestRule_RecordsAgain(t *testing.T) {
+	t.Parallel()
+	lane := laneOf(mapOf(t, 100, 105, model.Span{Src: 0, Dst: 0, N: 50}, model.Span{Src: 50, Dst: 55, N: 50}))
+	for _, c := range []struct{ theirs, again int64 }{{10, 50}, {60, 5}, {65, 0}, {70, -5}, {-1, 60}} {
+		s := situation{source: at(60), base: base(10, 10), lane: lane}
+		if c.theirs >= 0 {
+			s.target = at(c.theirs)
+		}
+		if r := s.row(t); r.Translated != 65 || r.Again != c.again {
+			t.Errorf("the target has %d: %d again, want %d (%s)", c.theirs, r.Again, c.again, r.State)
+		}
+	}
+}
+
 func TestRule_SyncOffWritesAndStoresNothing(t *testing.T) {
 	t.Parallel()
 	rules := usual()
@@ -178,8 +192,34 @@ func TestRule_RemembersWhatMayStillArrive(t *testing.T) {
 			t.Errorf("wrote(%d) = %v", theirs, got)
 		}
 	}
-	if n := len(stored(*b)); n != rememberStored+1 {
-		t.Errorf("%d of %d values would be stored", n, len(b.Was))
+	if kept := stored(*b); len(kept) != rememberStored+1 || kept[rememberStored].Offset != 100 || kept[0].Offset != 581 {
+		t.Errorf("of %d values these would be stored: %+v", len(b.Was), kept)
+	}
+}
+
+// A target that refuses commits does not fill the state topic.
+func TestRule_StoresWhatIsTriedAgainOnceAMinute(t *testing.T) {
+	t.Parallel()
+	s := situation{source: at(510), target: at(400), base: base(410, 400), lane: standard(t)}
+	first := s.row(t)
+	for age, save := range map[time.Duration]bool{2 * time.Second: false, 59 * time.Second: false, time.Minute: true} {
+		s.base = first.Base.with(func(b *Base) { b.At = start.Add(-age) })
+		r := s.row(t)
+		if !first.Save || !r.Write || r.Save != save || r.Base.Next != 500 {
+			t.Errorf("after %v: %+v", age, r)
+		}
+	}
+	s.base, s.target = &first.Base, at(401)
+	if r := s.row(t); r.Write {
+		t.Errorf("moved meanwhile: %+v", r)
+	}
+	s.accept = true
+	if r := s.row(t); !r.Write || !r.Save {
+		t.Errorf("and accepted: %+v", r)
+	}
+	s.target = at(400)
+	if r := (situation{source: at(520), target: at(400), base: &first.Base, lane: standard(t)}).row(t); !r.Write || !r.Save {
+		t.Errorf("the source went on: %+v", r)
 	}
 }
 

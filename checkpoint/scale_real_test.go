@@ -28,6 +28,43 @@ func fullLane(t testing.TB, topic string, n int64) Lane {
 	return Lane{DstTopic: topic, Map: m, Opening: 1, SrcStart: 0, SrcEnd: n, DstStart: -1, DstEnd: n, Readable: n}
 }
 
+// timedSides and timedStore tell how long each part of a pass took that took long.
+type timedSides struct {
+	Sides
+	t *testing.T
+}
+
+func (s timedSides) Source(ctx context.Context, want func(string) bool) (Picture, error) {
+	defer tellLong(s.t, "observe the source", time.Now())
+	return s.Sides.Source(ctx, want)
+}
+
+func (s timedSides) Target(ctx context.Context, names []string) Picture {
+	defer tellLong(s.t, fmt.Sprintf("read %d groups of the target", len(names)), time.Now())
+	return s.Sides.Target(ctx, names)
+}
+
+func (s timedSides) Apply(ctx context.Context, rows []Row) []Row {
+	defer tellLong(s.t, fmt.Sprintf("apply %d rows", len(rows)), time.Now())
+	return s.Sides.Apply(ctx, rows)
+}
+
+type timedStore struct {
+	Store
+	t *testing.T
+}
+
+func (s timedStore) Save(ctx context.Context, rows []Row) error {
+	defer tellLong(s.t, "save bases", time.Now())
+	return s.Store.Save(ctx, rows)
+}
+
+func tellLong(t *testing.T, what string, began time.Time) {
+	if took := time.Since(began); took > 100*time.Millisecond {
+		t.Logf("  %s: %s", what, took)
+	}
+}
+
 // filterAll keeps every group under its own name.
 type filterAll struct{}
 
@@ -52,8 +89,6 @@ func TestSyncer_FiveThousandGroups(t *testing.T) {
 	mustCommit(t, dst, "somebody", map[Key]Committed{{topic, 0}: {Offset: 0}})
 	place := func(at func(g int) int64) {
 		var rows []Row
-		now := observed(t, src, name(0))
-		_ = now
 		p, err := Observe(testContext(t), src, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -83,10 +118,10 @@ func TestSyncer_FiveThousandGroups(t *testing.T) {
 	view := offsetsync.NewView(log)
 	bases, history := NewBases(view, log), NewHistory(view, log)
 	ctx, stop := context.WithCancel(t.Context())
-	following := make(chan error, 1)
-	go func() { following <- view.Run(ctx) }()
+	following := make(chan struct{})
+	go func() { defer close(following); _ = view.Run(ctx) }() // a fault of it shows in Barrier
 	defer func() { stop(); <-following }()
-	s := New(Options{Link: "scale", Sides: NewSides(src, dst), Lanes: lanes, Store: bases, History: history, Barrier: view.Barrier,
+	s := New(Options{Link: "scale", Sides: timedSides{NewSides(src, dst), t}, Lanes: lanes, Store: timedStore{bases, t}, History: history, Barrier: view.Barrier,
 		Settings: Settings{Filter: filterAll{}, Interval: interval, Sync: true, MaxRewind: 10_000, RewindHold: 5 * time.Minute}})
 	once := func(what string) time.Duration {
 		began, used := time.Now(), cpuTime(t)

@@ -11,13 +11,16 @@ import (
 )
 
 // clusters are the two real sides.
-type clusters struct{ src, dst *kafka.Cluster }
+type clusters struct {
+	src, dst *kafka.Cluster
+	source   *Observer
+}
 
-// NewSides returns the sides of a link. They close nothing.
-func NewSides(src, dst *kafka.Cluster) Sides { return clusters{src, dst} }
+// NewSides returns the sides of a link, for one Syncer. They close nothing.
+func NewSides(src, dst *kafka.Cluster) Sides { return clusters{src, dst, NewObserver(src)} }
 
 func (c clusters) Source(ctx context.Context, want func(string) bool) (Picture, error) {
-	return Observe(ctx, c.src, want)
+	return c.source.Observe(ctx, want)
 }
 
 // Listed leaves out offsets: a look at the states of thousands of groups costs one request per coordinator.

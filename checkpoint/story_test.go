@@ -25,7 +25,8 @@ type story struct {
 	topic  *stateTopic
 	bases  *Bases
 	flying []flight
-	moves  int // of anything, to let commits arrive in time
+	landed flight // the last of them that has arrived
+	moves  int    // of anything, to let commits arrive in time
 	// lastGood is the position that was decided upon last, far when the source was first seen far behind it.
 	lastGood int64
 	far      time.Time
@@ -132,6 +133,7 @@ func (s *story) arrive(n int) {
 		s.flying = s.flying[1:]
 		if s.target.Idle() {
 			s.set(f.off)
+			s.landed = f
 			s.say("the late commit of %d arrives", f.off)
 		}
 	}
@@ -151,7 +153,8 @@ func (s *story) plan() Row {
 
 func (s *story) check(r Row) {
 	foreign := r.Target >= 0 && r.Target%2 == 1
-	if (r.State == StateMovedOnTarget || r.State == StateExistsOnTarget) && !foreign {
+	forgotten := r.Target == s.landed.off && !s.now.Before(s.landed.by) // arrived in time, but nobody looked in time
+	if (r.State == StateMovedOnTarget || r.State == StateExistsOnTarget) && !foreign && !forgotten {
 		s.fail("what lockstep wrote, %d, is taken for a stranger's", r.Target)
 	}
 	if (r.State == StateActiveOnTarget) != !s.target.Idle() && r.State != StateSuspectSource {
@@ -216,7 +219,7 @@ func (s *story) delayed() {
 	r := s.plan()
 	s.save(r)
 	if r.Write && len(s.flying) == 0 {
-		s.flying = append(s.flying, flight{off: r.Translated, by: s.now.Add(rememberFor - time.Second), byMoves: s.moves + rememberStored - 1})
+		s.flying = append(s.flying, flight{off: r.Translated, by: r.Base.At.Add(rememberFor - time.Second), byMoves: s.moves + rememberStored - 1})
 		s.say("its commit of %d is on the way", r.Translated)
 	}
 	s.takeOver()

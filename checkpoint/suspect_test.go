@@ -98,6 +98,17 @@ func TestSuspect_HoldGoesOnWhileTheTargetIsActive(t *testing.T) {
 	}
 }
 
+// What has passed is over, whatever keeps the group from following on the target: the next time begins anew.
+func TestSuspect_PassesWhileTheTargetIsActive(t *testing.T) {
+	t.Parallel()
+	target := group(50_000)
+	target.State = "Stable"
+	s := situation{source: at(50_010), target: &target, base: suspected(base(50_010, 50_000), time.Hour, true), lane: standard(t)}
+	if r := s.row(t); r.State != StateActiveOnTarget || r.Write || !r.Save || r.Base.Suspect != nil || r.Base.Next != 50_000 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestSuspect_ManyAtOnceWaitForEver(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

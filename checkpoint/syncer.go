@@ -68,6 +68,9 @@ type Options struct {
 	Listeners []Listener
 	// Barrier returns when lanes and bases show everything that was stored before the call.
 	Barrier func(ctx context.Context) error
+	// SameSource is asked after each look at the source. An error says that what was seen is not to be used: it may be
+	// another cluster's. Nil: it always is the same.
+	SameSource func(ctx context.Context) error
 	// Hold is asked before each look and again before each write. Nil: nothing holds.
 	Hold func() Hold
 	// Selects tells the target's name of a source topic that the link copies. Nil: only topics with lanes are copied.
@@ -101,6 +104,9 @@ func New(opt Options) *Syncer {
 	}
 	if s.opt.Hold == nil {
 		s.opt.Hold = func() Hold { return Hold{} }
+	}
+	if s.opt.SameSource == nil {
+		s.opt.SameSource = func(context.Context) error { return nil }
 	}
 	s.state = newMemory()
 	s.turn <- struct{}{}
@@ -171,14 +177,34 @@ func (s *Syncer) give() { s.turn <- struct{}{} }
 // publish shows a pass and tells it to those who listen.
 func (s *Syncer) publish(ctx context.Context, p Pass) {
 	s.last.Store(&p)
-	s.state.passes.tell(s.log, s.now(), p.Err, string(stateOf(p.Err)), "groups cannot be kept in step", "groups are kept in step again")
-	if p.Err == nil && s.opt.History != nil {
-		if err := s.opt.History.Note(ctx, p); ctx.Err() == nil {
-			s.state.history.tell(s.log, s.now(), err, "", "positions of groups cannot be kept for their history", "positions of groups are kept for their history again")
-		}
+	begins, ended := s.state.passes.take(s.now(), p.Err, string(stateOf(p.Err)))
+	if begins {
+		s.log.Warn("groups cannot be kept in step", "error", p.Err)
 	}
+	if ended > 0 {
+		s.log.Info("groups are kept in step again", "after", ended.String())
+	}
+	s.note(ctx, p)
 	for _, l := range s.opt.Listeners {
 		l.Passed(p)
+	}
+}
+
+// note keeps a pass for the history. That it cannot be kept holds nothing up.
+func (s *Syncer) note(ctx context.Context, p Pass) {
+	if p.Err != nil || s.opt.History == nil {
+		return
+	}
+	err := s.opt.History.Note(ctx, p)
+	if ctx.Err() != nil {
+		return
+	}
+	begins, ended := s.state.history.take(s.now(), err, "")
+	if begins {
+		s.log.Warn("positions of groups cannot be kept for their history", "error", err)
+	}
+	if ended > 0 {
+		s.log.Info("positions of groups are kept for their history again", "after", ended.String())
 	}
 }
 

@@ -188,7 +188,7 @@ func (s lagSeen) summary(c *api.LagCheck) string {
 // worstOf returns the largest known figures.
 func worstOf(of []lagSubject) (records int64, secs float64) {
 	for _, s := range of {
-		records, secs = max(records, number(s.records)), max(secs, number(s.seconds))
+		records, secs = max(records, orZero(s.records)), max(secs, orZero(s.seconds))
 	}
 	return records, secs
 }

@@ -24,7 +24,7 @@ func (l *link) newGroups(cfg config.Link) error {
 	l.alarms = checkpoint.NewAlarms()
 	l.groups = checkpoint.New(checkpoint.Options{
 		Link: cfg.Name, Settings: set, Sides: checkpoint.NewSides(l.src, l.dst), Lanes: groupLanes{l}, Store: l.bases, History: l.history,
-		Barrier: l.view.Barrier, Hold: l.holdsGroups, Selects: l.selects, Listeners: l.listeners(), Logger: l.log,
+		Barrier: l.view.Barrier, Hold: l.holdsGroups, SameSource: l.sameSource, Selects: l.selects, Listeners: l.listeners(), Logger: l.log,
 	})
 	return nil
 }
@@ -118,6 +118,18 @@ func (l *link) undone() (out []checkpoint.Summary) {
 		}
 	}
 	return out
+}
+
+// sameSource makes sure that the cluster which answers as the source is the one that was copied from.
+func (l *link) sameSource(ctx context.Context) error {
+	id, err := l.src.ID(ctx)
+	if err != nil {
+		return err
+	}
+	if claim, ok := l.view.Claim(); ok && claim.SourceCluster != "" && claim.SourceCluster != id {
+		return fmt.Errorf("cluster %s is another one (%s) than was copied from (%s)", l.src.Name(), id, claim.SourceCluster)
+	}
+	return nil
 }
 
 // holdsGroups says what keeps the link from its groups.

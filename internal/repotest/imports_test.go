@@ -62,7 +62,7 @@ var rules = []rule{
 	},
 	{
 		name: "internal packages and the copy plane do not know who joins them", tests: true,
-		of:   []string{"internal", "config", "replicator", "offsetsync", "topicsync"},
+		of:   []string{"internal", "config", "replicator", "offsetsync", "checkpoint", "topicsync"},
 		deny: []string{self + "/cmd", self + "/api", self + "/bench", self + "/e2e"},
 	},
 	{
