@@ -1,8 +1,10 @@
 package checkpoint
 
 import (
+	"sync/atomic"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -76,5 +78,46 @@ func TestObserver_ShowsChanges(t *testing.T) {
 	}
 	if first.Groups[groups[1]].Offsets[k].Offset != 1 || len(first.Groups[groups[2]].Offsets) != 2 {
 		t.Errorf("the first picture has changed: %+v", first.Groups)
+	}
+}
+
+// A group that nobody lists any more is gone only if its coordinator does not know of it either.
+func TestObserver_UnlistedIsNotGone(t *testing.T) {
+	t.Parallel()
+	fake, c, groups := fakeGroups(t, 3)
+	o := NewObserver(c)
+	look := func() Picture {
+		t.Helper()
+		p, err := o.Observe(testContext(t), nil)
+		if err != nil || p.Partial != nil {
+			t.Fatalf("%+v, error %v", p, err)
+		}
+		return p
+	}
+	if p := look(); len(p.Groups) != 3 || len(p.Failed) > 0 {
+		t.Fatalf("%+v", p)
+	}
+	var silent atomic.Bool
+	answerAlways(fake, kmsg.ListGroups, func(req kmsg.Request) (kmsg.Response, error) {
+		if silent.Load() {
+			return req.ResponseKind(), nil
+		}
+		return nil, nil
+	})
+	silent.Store(true)
+	for range 2 {
+		if p := look(); len(p.Groups) > 0 || len(p.Failed) != 3 {
+			t.Errorf("unlisted: %+v", p)
+		}
+	}
+	if _, err := kadm.NewClient(fake.Admin()).DeleteGroup(testContext(t), groups[0]); err != nil {
+		t.Fatal(err)
+	}
+	if p := look(); len(p.Groups) > 0 || len(p.Failed) != 2 || p.Failed[groups[0]] != nil {
+		t.Errorf("unlisted, one deleted: %+v", p)
+	}
+	silent.Store(false)
+	if p := look(); len(p.Groups) != 2 || len(p.Failed) > 0 {
+		t.Errorf("listed again: %+v", p)
 	}
 }

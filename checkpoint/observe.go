@@ -27,22 +27,51 @@ func Observe(ctx context.Context, c *kafka.Cluster, want func(group string) bool
 // the same map in both pictures, so nobody may change one. It is for one goroutine at a time.
 type Observer struct {
 	c    *kafka.Cluster
-	last map[string]Group
+	last map[string]Group // seen, and not known to be gone
 }
 
 // NewObserver returns an Observer that has seen nothing yet.
 func NewObserver(c *kafka.Cluster) *Observer { return &Observer{c: c} }
 
-// Observe is as the function of this name.
+// Observe is as the function of this name. Groups that it saw before and that nobody lists any more are asked for at their
+// coordinators: while one takes over it may list nothing, and say nothing about it. They are gone, or in Failed.
 func (o *Observer) Observe(ctx context.Context, want func(group string) bool) (Picture, error) {
 	l := newLook(o.c, want)
 	l.last = o.last
-	err := l.observe(ctx)
-	p := l.picture()
-	if err == nil {
-		o.last = p.Groups
+	if err := l.observe(ctx); err != nil {
+		return l.picture(), err
 	}
-	return p, err
+	p := l.picture()
+	unlisted := o.unlisted(p, want)
+	if len(unlisted) > 0 {
+		l.confirmAbsent(ctx, unlisted, p.Failed)
+	}
+	last := p.Groups
+	for name := range p.Failed {
+		g, known := o.last[name]
+		if !known {
+			continue
+		}
+		if len(last) == len(p.Groups) {
+			last = maps.Clone(last) // the picture is the caller's
+		}
+		last[name] = g
+	}
+	o.last = last
+	return p, nil
+}
+
+// unlisted returns wanted groups that were seen before and are nowhere in a picture.
+func (o *Observer) unlisted(p Picture, want func(string) bool) []string {
+	var out []string
+	for name := range o.last {
+		_, there := p.Groups[name]
+		if _, failed := p.Failed[name]; !there && !failed && (want == nil || want(name)) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Reread reads named groups now. Groups that are in no list are asked for at their coordinators: a group that is in
