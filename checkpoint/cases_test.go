@@ -213,6 +213,11 @@ func TestCase152_OpenTransactionHoldsThePosition(t *testing.T) {
 	if r.Write || r.State != StateUnstable || r.Source != 100 || r.Translated != 90 {
 		t.Errorf("%+v", r)
 	}
+	held := group(100) // and what it was before is told too
+	held.Unstable = src.Unstable
+	if r := (situation{source: &held, target: at(90), base: base(100, 90), lane: standard(t)}).row(t); r.Write || r.State != StateUnstable {
+		t.Errorf("%+v", r)
+	}
 	r = situation{source: &src, lane: standard(t)}.row(t)
 	if r.Write || r.State != StateUnstable || r.Source != -1 {
 		t.Errorf("never seen before: %+v", r)

@@ -137,13 +137,17 @@ func (h *History) note(entries []statelog.Entry, t subjectTopic, rows []Row, at 
 // group on the target, an operator accepted that, or lockstep moved it back.
 func turned(before, rows []Row) bool {
 	for i, r := range rows {
-		if r.Backwards {
-			return true
-		}
 		if i >= len(before) || before[i].Key != r.Key {
+			if r.Backwards {
+				return true
+			}
 			continue
 		}
-		if was := before[i].State; was != r.State && (unusual(was) || unusual(r.State)) {
+		was := before[i]
+		if r.Backwards && !(was.Backwards && was.Base.At.Equal(r.Base.At)) { // else it is the row of that pass
+			return true
+		}
+		if was.State != r.State && (unusual(was.State) || unusual(r.State)) {
 			return true
 		}
 	}

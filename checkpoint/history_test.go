@@ -42,7 +42,7 @@ func (n *notes) sources() (out []int64) {
 func TestHistory_OnePerMinuteAndOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
 	n := newNotes(t)
-	for i := range int64(60) { // three seconds apart, and no longer moving after two minutes
+	for i := range int64(200) { // three seconds apart, and no longer moving after two minutes
 		n.pass(start.Add(time.Duration(i)*3*time.Second), stood(min(i, 40), StateSynced))
 	}
 	if got := n.sources(); !slices.Equal(got, []int64{0, 20, 40}) {
@@ -82,6 +82,24 @@ func TestHistory_BeforeAndAfterWhatIsUnusual(t *testing.T) {
 				t.Errorf("a day later: %v", got)
 			}
 		})
+	}
+}
+
+// A group about which nothing is decided anew keeps its rows from pass to pass.
+func TestHistory_OneMoveBackIsNotedOnce(t *testing.T) {
+	t.Parallel()
+	n := newNotes(t)
+	n.pass(start, stood(900, StateSynced))
+	r := stood(800, StateSynced)
+	r.Backwards, r.Base.At = true, start.Add(2*time.Second)
+	for i := range 20 {
+		n.pass(start.Add(time.Duration(i+1)*2*time.Second), r)
+	}
+	r.Base.At = start.Add(time.Minute)
+	r.Source = 700
+	n.pass(start.Add(time.Minute), r)
+	if got := n.sources(); !slices.Equal(got, []int64{900, 800, 700}) {
+		t.Errorf("kept %v", got)
 	}
 }
 
