@@ -70,7 +70,8 @@ type Link struct {
 	TargetID string `json:"target_id,omitempty"`
 	// Pauses are in force.
 	Pauses []Pause `json:"pauses,omitempty"`
-	// Problems are source topics that the link should copy and cannot. They may have no lanes that would show it.
+	// Problems are topics that the link should copy, or write for readers of MirrorMaker 2, and cannot. They may have no lanes
+	// that would show it.
 	Problems []TopicProblem `json:"problems,omitempty"`
 }
 
@@ -82,10 +83,13 @@ type Pause struct {
 	At     time.Time `json:"at"`
 }
 
-// TopicProblem is a source topic that is not copied although it should be.
+// TopicNotInSync is the state of a topic that is written for readers of MirrorMaker 2 and misses something.
+const TopicNotInSync = "not_in_sync"
+
+// TopicProblem is a source topic that is not copied although it should be, or a topic of the link's own.
 type TopicProblem struct {
 	Topic  string `json:"topic"`
-	State  string `json:"state"` // failed, waiting or target_lost
+	State  string `json:"state"` // failed, waiting or target_lost; not_in_sync
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy"`
 }

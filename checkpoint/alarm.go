@@ -80,9 +80,6 @@ func NewAlarms() *Alarms { return &Alarms{groups: make(map[string]*watched)} }
 func (a *Alarms) Passed(p Pass) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !p.At.After(a.at) {
-		return // the same look at the source again
-	}
 	if !a.at.IsZero() && p.At.Sub(a.at) > 2*alarmPeriod {
 		for _, w := range a.groups {
 			w.missed()
@@ -360,7 +357,7 @@ type trend struct {
 	low    int64     // the least lag in it
 	holes  bool      // the lag was not known all the time
 	before int64     // the least of the one before
-	judged bool      // there is one before
+	judged bool      // there is one before that counts: its lag was known, and never 0
 	rises  int       // in a row
 }
 
@@ -388,14 +385,14 @@ func (w *watched) judgeTrend(t total, now time.Time) {
 	if tr.rises > 0 {
 		w.rising.detail = fmt.Sprintf("its least lag of a minute rose %d times in a row, to %d records", tr.rises, tr.low)
 	}
-	tr.began, tr.before, tr.judged = now, tr.low, !tr.holes
+	tr.began, tr.before, tr.judged = now, tr.low, !tr.holes && tr.low > 0
 	tr.low, tr.holes = t.lag, t.partial
 }
 
 // close counts a period that ends.
 func (tr *trend) close() {
 	switch {
-	case tr.low == 0 || tr.holes || tr.judged && tr.low <= tr.before:
+	case tr.holes || tr.judged && tr.low <= tr.before:
 		tr.rises = 0
 	case tr.judged:
 		tr.rises++

@@ -17,6 +17,7 @@ type watch struct {
 	now    time.Time
 	rows   []Row
 	lanes  map[Key]Lane
+	stale  map[string]time.Time
 }
 
 // watching has a group with a position in each partition of one topic.
@@ -41,7 +42,7 @@ func (w *watch) at(partition int, source, readable int64) {
 }
 
 func (w *watch) pass() {
-	w.alarms.Passed(Pass{At: w.now, Rows: slices.Clone(w.rows), Lanes: w.lanes})
+	w.alarms.Passed(Pass{At: w.now, Rows: slices.Clone(w.rows), Lanes: w.lanes, Stale: w.stale})
 }
 
 // last lets time pass; change, if there is one, is told how much of it has passed before each look.
@@ -54,6 +55,18 @@ func (w *watch) last(d time.Duration, change func(since time.Duration)) {
 		}
 		w.pass()
 	}
+}
+
+// until lets time pass until the group has an alarm, and returns how long that took.
+func (w *watch) until(change func(since time.Duration)) time.Duration {
+	w.t.Helper()
+	began := w.now
+	for w.alarms.Of("g") == nil {
+		if w.last(10*time.Second, change); w.now.Sub(began) > time.Hour {
+			w.t.Fatal("no alarm in an hour")
+		}
+	}
+	return w.now.Sub(began)
 }
 
 // wants the group to have just these alarms, as "kind severity".
@@ -148,10 +161,10 @@ func TestAlarms_RisingBeginsWorsensAndEnds(t *testing.T) {
 			w.at(0, end-lag, end)
 		}
 	}
-	w.last(3*time.Minute, by(1))
-	w.wants("two rises")
-	w.last(70*time.Second, by(1))
-	w.wants("three", "rising warning")
+	if took := w.until(by(1)); took != 4*time.Minute+10*time.Second { // one minute to rise from, and three that rose
+		t.Errorf("it began after %v", took)
+	}
+	w.wants("three rises", "rising warning")
 	if a := w.alarms.Of("g")[0]; !strings.Contains(a.Detail, "3 times in a row") {
 		t.Errorf("alarm %+v", a)
 	}
@@ -183,6 +196,28 @@ func TestAlarms_RisingNeverWhereLagWasZero(t *testing.T) {
 	w.wants("it rises", "rising warning")
 	w.last(2*time.Minute, func(time.Duration) { end += 1000; w.at(0, end, end) })
 	w.wants("it caught up")
+	lag := int64(1000)
+	if took := w.until(func(time.Duration) { end, lag = end+1000, lag+1; w.at(0, end-lag, end) }); took < 4*time.Minute+10*time.Second {
+		t.Errorf("it began again after %v, with a 0 among the minutes that rose", took)
+	}
+}
+
+// What lag reaches between two commits may rise, as long as the commits keep up.
+func TestAlarms_RisingLooksAtTheLeastLag(t *testing.T) {
+	t.Parallel()
+	w := watching(t, 1)
+	end := int64(100_000_000)
+	w.last(time.Hour, func(at time.Duration) {
+		end += 1000
+		lag := 100 + int64(at/time.Second)
+		if at%time.Minute == 40*time.Second {
+			lag = 100
+		}
+		w.at(0, end-lag, end)
+		if a := w.alarms.All(); len(a) > 0 {
+			t.Fatalf("after %v: %+v", at, a)
+		}
+	})
 }
 
 func TestAlarms_RisingBelowTheFloor(t *testing.T) {
@@ -305,6 +340,12 @@ func TestAlarms_UnknownConcludesNothing(t *testing.T) {
 		}
 	})
 	w.wants("the source tells no positions", before...)
+	for i := range w.rows {
+		w.rows[i].State, w.rows[i].Source = StateNotAuthorized, 900_000
+	}
+	w.stale = map[string]time.Time{"g": w.now}
+	w.last(10*time.Minute, func(time.Duration) { end += 100_000; w.at(0, 900_000, end); w.at(1, 900_000, end) })
+	w.wants("where it stood before is not where it stands", before...)
 	fresh := watching(t, 1)
 	fresh.rows[0].State = StateSourceUnreadable
 	fresh.last(time.Hour, func(at time.Duration) { fresh.at(0, -1, int64(at)) })
@@ -424,5 +465,25 @@ func BenchmarkAlarms_FiftyThousandPositions(b *testing.B) {
 	for b.Loop() {
 		now = now.Add(2 * time.Second)
 		a.Passed(Pass{At: now, Rows: rows, Lanes: lanes})
+	}
+}
+
+// The sum over what is known would look like less lag than there is.
+func TestSummary_LagIsNotKnownWhereAPartIsNot(t *testing.T) {
+	t.Parallel()
+	a, b := Key{Topic: "a"}, Key{Topic: "b"}
+	p := Pass{Lanes: map[Key]Lane{a: {Readable: 100}, b: {Readable: 100}},
+		Rows: []Row{{Group: "g", Key: a, Source: 100}, {Group: "g", Key: b, Source: 70}}}
+	if s, _ := p.Summary("g", fixedAges(time.Minute)); s.LagRecords != 30 || s.LagSeconds != 60 || !s.LagAtLeast {
+		t.Errorf("known: %+v", s)
+	}
+	p.Lanes[b] = Lane{Readable: -1}
+	if s, _ := p.Summary("g", fixedAges(time.Minute)); s.LagRecords != -1 || s.LagSeconds != -1 || s.LagAtLeast {
+		t.Errorf("one end is not known: %+v", s)
+	}
+	p.Lanes[b] = Lane{Readable: 100}
+	p.Stale = map[string]time.Time{"g": {}}
+	if s, _ := p.Summary("g", fixedAges(time.Minute)); s.LagRecords != -1 || s.LagSeconds != -1 {
+		t.Errorf("its positions were not read: %+v", s)
 	}
 }

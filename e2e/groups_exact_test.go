@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -114,6 +115,7 @@ func TestGroups_StandAtTheSameRecord(t *testing.T) {
 			s.arrives(src, dst, l, l.group(prefix, group), at)
 		}
 	}
+	s.translatesAll(logs, prefix)
 	s.stop()
 	s.start()
 	for _, l := range logs {
@@ -149,6 +151,28 @@ func (l *groupLog) lanes(at map[int32]int64) stands {
 		out[laneKey(l.topic, p)] = next
 	}
 	return out
+}
+
+// translatesAll checks that translate says of all groups what lockstep has committed.
+func (s *service) translatesAll(logs []*groupLog, prefix string) {
+	s.t.Helper()
+	got, want := make(map[string]stands), make(map[string]stands)
+	for _, l := range logs {
+		for group, at := range l.stances {
+			want[l.group(prefix, group)] = l.lanes(at.dst)
+		}
+	}
+	for _, o := range s.translateGroups("--all-groups") {
+		if got[o.Group] == nil {
+			got[o.Group] = make(stands)
+		}
+		if o.TargetOffset != nil {
+			got[o.Group][laneKey(o.TargetTopic, o.Partition)] = *o.TargetOffset
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("translate --all-groups: %s", diff)
+	}
 }
 
 // arrives waits until a group stands on the target where it has to, and checks that it reads there what it would read on
@@ -192,6 +216,7 @@ func firstRecordAfterAnEmptyLog(t *testing.T, s *service, src, dst *kafkatest.Cl
 // A copied leader epoch would make the position invalid on the target, whose epochs are others. The consumer's own text
 // comes along unchanged; clients of both protocols go on there.
 func TestGroups_EpochAndMetadata(t *testing.T) {
+	kafkatest.Long(t)
 	t.Parallel()
 	src, dst := pair(t)
 	prefix := kafkatest.TopicName(t) + "-"
@@ -274,6 +299,7 @@ func TestGroups_BeforeTheStart(t *testing.T) {
 // What a position points to may be gone from the target already: the group goes to where the log begins, since a position
 // below it would be reset by the application's own policy.
 func TestGroups_TargetTrimmed(t *testing.T) {
+	kafkatest.Long(t)
 	t.Parallel()
 	src, dst := pair(t)
 	prefix := kafkatest.TopicName(t) + "-"

@@ -41,8 +41,8 @@ func TestGroups_LiveOnTheTarget(t *testing.T) {
 			members := []*kgo.Client{join(t, dst, group, topic, next), join(t, dst, group, topic, next), join(t, dst, group, topic, next)}
 			awaitGroupState(t, dst, group, "Stable")
 			reader := readsOn(t, members)
-			for at800 := range 3 {
-				stand(t, src, group, at(topic, 0, 600+int64(at800)))
+			for round := range int64(3) {
+				stand(t, src, group, at(topic, 0, 600+round))
 				s.pass(src, dst, prefix, topic)
 			}
 			g := s.groupIs(group, "active_on_target")
@@ -88,7 +88,9 @@ func commitAs(t *testing.T, m *kgo.Client, topic string, next int64) {
 	kafkatest.Eventually(t, groupPatience, func() (bool, string) {
 		var failed error
 		m.CommitOffsetsSync(t.Context(), map[string]map[int32]kgo.EpochOffset{topic: {0: {Epoch: -1, Offset: next}}},
-			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) { failed = commitError(resp, err) })
+			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+				failed = commitError(resp, err)
+			})
 		return failed == nil, fmt.Sprintf("commit as a member: %v", failed)
 	})
 }
@@ -125,6 +127,7 @@ func TestGroups_JoinBetweenLookAndWrite(t *testing.T) {
 
 // A group of another kind has the name on the target already; what keeps no offsets is shown and left alone.
 func TestGroups_OtherKinds(t *testing.T) {
+	kafkatest.Long(t)
 	t.Parallel()
 	src, dst := pair(t)
 	prefix := kafkatest.TopicName(t) + "-"
@@ -134,15 +137,18 @@ func TestGroups_OtherKinds(t *testing.T) {
 	kafkatest.Topic(t, dst, kafkatest.TopicOptions{Name: topic})
 	shareMember(t, dst, prefix+"billing", topic)
 	shareMember(t, src, prefix+"shared", topic)
+	streamsMember(t, src, prefix+"stream", topic)
 	s := newService(t, groupsBetween(src, dst, prefix, []string{topic})).start()
 	s.groupIs(prefix+"billing", "type_conflict")
-	if g := s.groupIs(prefix+"shared", "unsupported_type"); g.Type != "share" {
-		t.Errorf("the share group is shown as of type %q", g.Type)
+	for group, typ := range map[string]string{"shared": "share", "stream": "streams"} {
+		if g := s.groupIs(prefix+group, "unsupported_type"); g.Type != typ {
+			t.Errorf("the %s group is shown as of type %q", typ, g.Type)
+		}
 	}
 	s.pass(src, dst, prefix, topic)
-	for _, group := range []string{"billing", "shared"} {
-		if types := groupType(t, dst, prefix+group); group == "billing" && types != "share" || group == "shared" && types != "" {
-			t.Errorf("on the target group %s is of type %q", group, types)
+	for group, want := range map[string]string{"billing": "share", "shared": "", "stream": ""} {
+		if got := groupType(t, dst, prefix+group); got != want {
+			t.Errorf("on the target group %s is of type %q, want %q", group, got, want)
 		}
 	}
 	s.command("groups", "list", "--link", s.link()).want(t, 0).says(t, "type_conflict", "unsupported_type")
@@ -156,6 +162,25 @@ func shareMember(t *testing.T, c kafkatest.Target, group, topic string) {
 	awaitGroupState(t, c, group, "Stable")
 }
 
+// streamsMember lets a member join a group by the request that Kafka Streams sends. It is expelled when its session ends.
+func streamsMember(t *testing.T, c *kafkatest.Cluster, group, topic string) {
+	t.Helper()
+	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.ProcessID, req.RebalanceTimeoutMillis = group, linkName(), kmsg.StringPtr("process"), 60_000
+	req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
+	sub, topology := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology(), kmsg.NewStreamsGroupHeartbeatRequestTopology()
+	sub.SubtopologyID, sub.SourceTopics = "0", []string{topic}
+	topology.Subtopologies = append(topology.Subtopologies, sub)
+	req.Topology = &topology
+	kafkatest.Eventually(t, groupPatience, func() (bool, string) {
+		resp, err := req.RequestWith(t.Context(), kafkatest.Broker(c, coordinator(t, c, group)))
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		return err == nil, fmt.Sprint("join a streams group: ", err)
+	})
+}
+
 func groupType(t testing.TB, c kafkatest.Target, group string) string {
 	t.Helper()
 	got, err := kadm.NewClient(c.Admin()).ListGroupsByType(t.Context(), nil)
@@ -167,6 +192,7 @@ func groupType(t testing.TB, c kafkatest.Target, group string) string {
 
 // Which groups are kept is shown, with the reason for those that are not; lockstep's own never are.
 func TestGroups_Filter(t *testing.T) {
+	kafkatest.Long(t)
 	t.Parallel()
 	src, dst := pair(t)
 	prefix := kafkatest.TopicName(t) + "-"

@@ -1,14 +1,17 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"lockstep/api"
 	"lockstep/checkpoint/mm2"
 	"lockstep/internal/kafkatest"
 )
@@ -33,28 +36,38 @@ func TestMirrorMaker_JavaConsumersGoOn(t *testing.T) {
 	topics := []string{txns, compacted}
 	s := newService(t, linkBetween(src, dst, topics, mirrorTopics)).start()
 	s.equal(src, dst, topics...)
+	java := kafkatest.NewJavaConsumer(t)
 	for _, protocol := range []string{"classic", "consumer"} {
+		group := groupName(protocol)
+		commitAll(t, src, group, map[string]map[int32]int64{txns: {0: 0}, compacted: {0: 0}})
+		reader := kafkatest.JavaConsumer{Group: group, Topics: topics, Protocol: protocol, Records: 123, Commit: true}
+		java.Consume(t, src, reader)
+		reader.Records, reader.Commit = 0, false
 		for _, topic := range topics {
-			group := groupName(protocol)
-			commitAt(t, src, group, topic, 0, 0)
-			reader := kafkatest.JavaConsumer{Group: group, Topics: []string{topic}, Protocol: protocol, Records: 23, Commit: true}
-			kafkatest.JavaConsume(t, src, reader)
 			at := committedAt(t, src, group, topic, 0)
 			awaitCommitted(t, dst, group, topic, 0, s.translateOne(topic, 0, at), 30*time.Second)
-			reader.Records, reader.Commit = 9, false
-			want, got := kafkatest.JavaConsume(t, src, reader), kafkatest.JavaConsume(t, dst, reader)
-			for i := range want {
-				want[i].Offset = s.translateOne(topic, 0, want[i].Offset)
+			for _, r := range kafkatest.Read(t, src, topic, 0, true) {
+				if r.Offset >= at {
+					reader.Records++
+				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s protocol, %s, from %d on: -source +target\n%s", protocol, topic, at, diff)
-			}
+		}
+		want, got := java.Consume(t, src, reader), java.Consume(t, dst, reader)
+		for i := range want {
+			want[i].Offset = s.translateOne(want[i].Topic, 0, want[i].Offset)
+		}
+		byOffset := cmpopts.SortSlices(func(a, b kafkatest.Consumed) int {
+			return cmp.Or(strings.Compare(a.Topic, b.Topic), int(a.Offset-b.Offset))
+		})
+		if diff := gocmp.Diff(want, got, byOffset); diff != "" || len(got) == 0 {
+			t.Errorf("%s protocol, %d records are left: -source +target\n%s", protocol, reader.Records, diff)
 		}
 	}
 	s.stop()
 }
 
-// MirrorMaker 2's own scenarios that concern offsets, with Java's RemoteClusterUtils as the judge.
+// MirrorMaker 2's own scenarios that concern offsets, under its default policy of names, with Java's RemoteClusterUtils and
+// the store of its checkpoint task as the judges.
 func TestMirrorMaker_CheckpointsFollowTheGroups(t *testing.T) {
 	kafkatest.Long(t)
 	t.Parallel()
@@ -73,18 +86,27 @@ func TestMirrorMaker_CheckpointsFollowTheGroups(t *testing.T) {
 	}
 	java := kafkatest.NewJava(t, "../checkpoint/mm2/testdata/Readers.java")
 	moves(990)
-	s := newService(t, linkBetween(src, dst, []string{topic}, mirrorTopics)).start()
-	s.equal(src, dst, topic)
+	conf := linkBetween(src, dst, []string{topic}, mirrorTopics)
+	conf.links[0].rename = "primary.{topic}"
+	s := newService(t, conf).start()
+	there := "primary." + topic
+	same := []kafkatest.Pair{{Src: topic, Dst: there}}
+	s.copied(src, topic)
+	kafkatest.MustEqual(t, src, dst, same)
 
+	ask := func(questions string) []string {
+		t.Helper()
+		return java.Run(t, questions, "org.apache.kafka.connect.mirror.Readers", strings.Join(dst.Brokers(), ","),
+			"org.apache.kafka.connect.mirror.DefaultReplicationPolicy", ".", "primary")
+	}
 	stands := func(at int64) {
 		t.Helper()
 		want := s.translateOne(topic, 0, at)
-		awaitCheckpoint(t, dst, group, topic, at, want)
-		answers := java.Run(t, fmt.Sprintf("hops primary\nupstream\ntranslate primary %s\nregex primary %s-?\n", group, group), "org.apache.kafka.connect.mirror.Readers",
-			strings.Join(dst.Brokers(), ","), "org.apache.kafka.connect.mirror.IdentityReplicationPolicy", ".", "primary")
+		awaitCheckpoint(t, dst, group, there, at, want)
+		answers := ask(fmt.Sprintf("hops primary\nupstream\ntranslate primary %s\nregex primary %s-?\n", group, group))
 		for _, line := range []string{
-			"hops 1", fmt.Sprintf("translate %s %s/0 %d =kept", group, topic, want), fmt.Sprintf("translate %s %s/1 0 =kept", group, topic),
-			fmt.Sprintf("regex %s %s/0 %d =kept", group, topic, want),
+			"hops 1", fmt.Sprintf("translate %s %s/0 %d =kept", group, there, want), fmt.Sprintf("translate %s %s/1 0 =kept", group, there),
+			fmt.Sprintf("regex %s %s/0 %d =kept", group, there, want),
 		} {
 			if !slices.Contains(answers, line) {
 				t.Errorf("Java does not say %q but\n%s", line, strings.Join(answers, "\n"))
@@ -93,7 +115,7 @@ func TestMirrorMaker_CheckpointsFollowTheGroups(t *testing.T) {
 		if strings.Contains(strings.Join(answers, "\n"), elsewhere) {
 			t.Errorf("Java knows a position in a topic that is not copied:\n%s", strings.Join(answers, "\n"))
 		}
-		awaitCommitted(t, dst, group, topic, 0, want, 30*time.Second)
+		awaitCommitted(t, dst, group, there, 0, want, 30*time.Second)
 	}
 	stands(990)
 	moves(110) // a real rewind
@@ -105,29 +127,59 @@ func TestMirrorMaker_CheckpointsFollowTheGroups(t *testing.T) {
 	for range 100 {
 		kafkatest.Produce(t, src, topic, 0, some(10), kafkatest.ProduceOptions{Txn: kafkatest.Commit})
 	}
-	s.equal(src, dst, topic)
+	s.copied(src, topic)
+	kafkatest.MustEqual(t, src, dst, same)
 	end := stableEnds(t, src, topic)[topic][0]
 	moves(end)
 	stands(end)
 	after := checkpointsOf(t, dst, group)
-	if diff := cmp.Diff(before, after[:len(before)]); diff != "" {
+	if diff := gocmp.Diff(before, after[:len(before)]); diff != "" {
 		t.Fatal(diff)
 	}
 	if len(after) != len(before)+1 {
 		t.Errorf("the restart and one move of the group led to %d checkpoints: %+v", len(after)-len(before), after[len(before):])
 	}
-	for _, c := range []*kafkatest.Cluster{src} {
-		names, err := c.Kadm().ListTopics(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names.Names() {
-			if strings.HasPrefix(name, "mm2-") || strings.HasSuffix(name, "heartbeats") || strings.HasSuffix(name, ".internal") {
-				t.Errorf("topic %s stands on the source", name)
-			}
+	s.judgeOffsetSyncs(topic, end, ask)
+	names, err := src.Kadm().ListTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names.Names() {
+		if strings.HasPrefix(name, "mm2-") || strings.HasSuffix(name, "heartbeats") || strings.HasSuffix(name, ".internal") {
+			t.Errorf("topic %s stands on the source", name)
 		}
 	}
 	s.stop()
+}
+
+// judgeOffsetSyncs lets MirrorMaker's own store translate offsets all over a partition: never behind ours.
+func (s *service) judgeOffsetSyncs(topic string, end int64, ask func(questions string) []string) {
+	s.t.Helper()
+	var at []api.Position
+	questions := "store mm2-offset-syncs.primary.internal\n"
+	for src := int64(0); src < end; src += max(1, end/400) {
+		at = append(at, api.Position{Topic: topic, Offset: src})
+		questions += fmt.Sprintf("sync %s 0 %d\n", topic, src)
+	}
+	ours, err := s.client.Translate(s.t.Context(), s.link(), api.TranslateRequest{Offsets: at})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	theirs := make(map[int64]int64)
+	for _, line := range ask(questions) {
+		var src, dst int64
+		if _, err := fmt.Sscanf(line, "sync %d %d", &src, &dst); err == nil {
+			theirs[src] = dst
+		}
+	}
+	for _, o := range ours {
+		if dst, ok := theirs[*o.SourceOffset]; ok && dst > *o.TargetOffset {
+			s.t.Errorf("MirrorMaker translates %d to %d, behind ours, %d", *o.SourceOffset, dst, *o.TargetOffset)
+		}
+	}
+	if len(theirs) < len(at)/2 {
+		s.t.Errorf("MirrorMaker translated %d of %d offsets", len(theirs), len(at))
+	}
 }
 
 // checkpointsOf returns a group's checkpoints in the order of the log.

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"lockstep/api"
 	"lockstep/internal/kafkatest"
 )
 
@@ -203,7 +204,7 @@ func TestOffsets_ImportTranslated(t *testing.T) {
 			kafkatest.Produce(t, src, topic, p, kafkatest.Records(10, uint64(100*int(p)+i)), kafkatest.ProduceOptions{Txn: kafkatest.Commit})
 		}
 	}
-	s := newService(t, linkBetween(src, dst, []string{topic})).start()
+	s := newService(t, linkBetween(src, dst, []string{topic}, "groups: {rename: 'dr-{group}'}")).start()
 	s.reached(stableEnds(t, src, topic))
 	s.equal(src, dst, topic)
 	s.stop()
@@ -212,7 +213,12 @@ func TestOffsets_ImportTranslated(t *testing.T) {
 	commitOffsets(t, src, group, topic, source...)
 	file := writeFile(t, "positions.json", s.command("offsets", "export", "--link", s.link(), "--side", "source", "--group", group, "-o", "json").want(t, 0).stdout)
 	s.command("offsets", "import", file, "--link", s.link(), "--translate", "--yes").want(t, 0).says(t, "written 2, verified 2")
-	os, err := dst.Kadm().FetchOffsets(t.Context(), group)
+	ahead := writeFile(t, "ahead", fmt.Sprintf("%s,1,250\n", topic))
+	s.command("offsets", "import", ahead, "--group", group, "--link", s.link(), "--translate", "--dry-run").want(t, 0).
+		says(t, "it is 30 source offsets ahead of what was copied: where the copy ends")
+	s.command("offsets", "import", writeFile(t, "gone", "absent,0,1\n"), "--group", group, "--link", s.link(), "--translate", "--yes").want(t, 3).
+		says(t, "line 1: link "+s.link()+" has copied nothing of absent/0")
+	os, err := dst.Kadm().FetchOffsets(t.Context(), "dr-"+group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +232,7 @@ func TestOffsets_ImportTranslated(t *testing.T) {
 			t.Errorf("partition %d: at source offset %d comes %s, at target offset %d %s", p, from, identityOf(want), at.At, identityOf(got))
 		}
 	}
-	s.command("offsets", "list", "--link", s.link(), "--group", group).want(t, 0).says(t, "source", "target", "mine")
+	s.command("offsets", "list", "--link", s.link(), "--group", "dr-"+group).want(t, 0).says(t, "source", "target", "mine")
 }
 
 // nextRecord is what a consumer reads first from an offset.
@@ -239,4 +245,33 @@ func nextRecord(t testing.TB, c kafkatest.Target, topic string, partition int32,
 	}
 	t.Fatalf("no record of %s/%d from %d on", topic, partition, from)
 	return nil
+}
+
+// A link that keeps groups in step takes a reset on the target for what it is: somebody's decision. It does not undo it,
+// and says so; undo brings the position back, and the link goes on with it.
+func TestOffsets_OnALinkThatSyncs(t *testing.T) {
+	kafkatest.Long(t)
+	src, dst := pair(t)
+	topic := kafkatest.Topic(t, src)
+	kafkatest.Produce(t, src, topic, 0, kafkatest.Records(1000, 1))
+	group := groupName("reset")
+	commitAt(t, src, group, topic, 0, 100)
+	s := newService(t, linkBetween(src, dst, []string{topic}, "groups: {interval: 500ms}")).start()
+	s.equal(src, dst, topic)
+	awaitCommitted(t, dst, group, topic, 0, 100, 15*time.Second)
+	out := s.command("offsets", "reset", "--link", s.link(), "--group", group, "--all-topics", "--to-offset", "7", "--yes").want(t, 0)
+	s.awaitGroupState(group, "moved_on_target", time.Minute)
+	commitAt(t, src, group, topic, 0, 120)
+	s.awaitGroup(group, time.Minute, func(g api.GroupDetail) bool { // it has seen the new position
+		return len(g.Positions) == 1 && g.Positions[0].SourceOffset != nil && *g.Positions[0].SourceOffset == 120
+	})
+	if at := committedAt(t, dst, group, topic, 0); at != 7 {
+		t.Errorf("the group stands at %d", at)
+	}
+	_, line, _ := strings.Cut(out.stdout, "offsets undo")
+	words := strings.Fields(line)
+	s.command("offsets", "undo", words[len(words)-1], "--link", s.link(), "--yes").want(t, 0).says(t, "written 1, verified 1")
+	awaitCommitted(t, dst, group, topic, 0, 120, time.Minute)
+	s.awaitGroupState(group, "synced", 15*time.Second)
+	s.stop()
 }

@@ -73,6 +73,22 @@ func TestWatchEnds_LaneThatMayNotRead(t *testing.T) {
 	shows("READ is back", model.StateCopying, 130, time.Minute+lookEach)
 }
 
+// A lane whose ends could not be asked for while it was in trouble asks again when it is not: an idle one would hear nothing.
+func TestWatchEnds_IdleLaneWithoutEnds(t *testing.T) {
+	t.Parallel()
+	m, l, pass := clocked(t)
+	src := &toldEnds{end: 100}
+	m.src, m.lanes[l.id] = src, l
+	l.opening = 1
+	l.observe(0, 100, 100, m.now())
+	pass(time.Minute)
+	l.forgetEnds(m.now())
+	m.watchEnds(t.Context())
+	if s := l.status(m.now()); s.Readable != 100 {
+		t.Errorf("readable up to %d, want 100", s.Readable)
+	}
+}
+
 func TestWatchEnds_OtherSourceTellsNothing(t *testing.T) {
 	t.Parallel()
 	m, l, pass := clocked(t)

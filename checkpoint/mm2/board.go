@@ -2,24 +2,19 @@ package mm2
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/internal/kafka"
 )
 
 const (
-	maxReplication = 3                // replicas of a topic, where the cluster has that many brokers
-	writeWait      = 15 * time.Second // for a write, all its repetitions included
-	writeTries     = 8                // so that an error is told before the time is over
-	adminWait      = 15 * time.Second // for a topic to be made
-	readBytes      = 4 << 20          // for one fetch
+	writeWait  = 15 * time.Second // for a write, all its repetitions included
+	writeTries = 8                // so that an error is told before the time is over
+	readBytes  = 4 << 20          // for one fetch
 )
 
 // board is one of MirrorMaker's topics. Everything in it stands in partition 0.
@@ -28,6 +23,7 @@ type board struct {
 	cluster *kafka.Cluster
 	writer  *kgo.Client
 	log     *slog.Logger
+	checked bool // whether it is compacted
 }
 
 // newWriter returns the client that boards of a cluster write with. The caller closes it. It numbers nothing: what is
@@ -37,61 +33,27 @@ func newWriter(c *kafka.Cluster) (*kgo.Client, error) {
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(writeTries))
 }
 
-// ensure makes the topic when it is missing. One that is there is left as it is.
-func (b *board) ensure(ctx context.Context) error {
-	meta, err := b.cluster.Metadata(ctx, b.topic)
-	if err == nil {
-		err = meta.Topics[b.topic].Err
+// end returns where the topic begins or ends.
+func (b *board) end(ctx context.Context, which int64) (int64, error) {
+	part := kafka.Part{Topic: b.topic}
+	o := b.cluster.ListOffsets(ctx, []kafka.Part{part}, which, false)[part]
+	if o.Err != nil {
+		return 0, fmt.Errorf("find an end of topic %s: %w", b.topic, o.Err)
 	}
-	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		err = b.create(ctx, max(1, min(maxReplication, len(meta.Brokers))))
-	}
-	if err != nil {
-		return fmt.Errorf("make sure that there is topic %s: %w", b.topic, err)
-	}
-	return nil
-}
-
-func (b *board) create(ctx context.Context, replicas int) error {
-	ctx, cancel := context.WithTimeout(ctx, adminWait)
-	defer cancel()
-	policy := kmsg.NewCreateTopicsRequestTopicConfig()
-	policy.Name, policy.Value = "cleanup.policy", kmsg.StringPtr("compact")
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor, t.Configs = b.topic, 1, int16(replicas), append(t.Configs, policy)
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis, req.Topics = int32(adminWait.Milliseconds()), append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, b.cluster.Admin())
-	if err != nil {
-		return err
-	}
-	for _, t := range resp.Topics {
-		err := kerr.ErrorForCode(t.ErrorCode)
-		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			return err
-		}
-		if err == nil {
-			b.log.Info("topic created for readers of MirrorMaker 2", "replication_factor", replicas)
-		}
-	}
-	return nil
+	return o.Offset, nil
 }
 
 // read gives all records that the topic has now to fn, in order.
 func (b *board) read(ctx context.Context, fn func(*kgo.Record)) error {
+	pos, err := b.end(ctx, kafka.AtStart)
+	if err != nil {
+		return err
+	}
+	end, err := b.end(ctx, kafka.AtEnd)
+	if err != nil {
+		return err
+	}
 	part := kafka.Part{Topic: b.topic}
-	at := func(where int64) (int64, error) {
-		o := b.cluster.ListOffsets(ctx, []kafka.Part{part}, where, false)[part]
-		return o.Offset, o.Err
-	}
-	pos, err := at(kafka.AtStart)
-	if err != nil {
-		return fmt.Errorf("find the start of topic %s: %w", b.topic, err)
-	}
-	end, err := at(kafka.AtEnd)
-	if err != nil {
-		return fmt.Errorf("find the end of topic %s: %w", b.topic, err)
-	}
 	for pos < end {
 		resp, err := b.cluster.ReadAt(ctx, part, pos, readBytes, false)
 		if err != nil {
@@ -115,6 +77,9 @@ func (b *board) read(ctx context.Context, fn func(*kgo.Record)) error {
 
 // write appends records and tells of each whether it was stored. The error is the first that came.
 func (b *board) write(ctx context.Context, records []*kgo.Record) (stored []bool, err error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, writeWait)
 	defer cancel()
 	stored = make([]bool, len(records))

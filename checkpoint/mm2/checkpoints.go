@@ -79,7 +79,8 @@ func (c *checkpoints) load(ctx context.Context) error {
 	err := c.read(ctx, func(r *kgo.Record) {
 		w, err := readCheckpoint(r)
 		if err != nil {
-			bad++ // a null of somebody's, or another version: it says nothing
+			bad++ // a null of somebody's, or another version: as soon as it is compacted, nothing stands for its key
+			delete(stand, subject{w.Group, w.Key})
 			return
 		}
 		stand[subject{w.Group, w.Key}] = w

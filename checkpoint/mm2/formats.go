@@ -26,7 +26,8 @@ func (c Checkpoint) Encode() (key, value []byte, err error) {
 }
 
 // DecodeCheckpoint reads a record. It takes bytes behind the last field; it refuses null, less than all fields, and
-// versions other than 0, with an error that wraps [ErrMalformed].
+// versions other than 0, with an error that wraps [ErrMalformed]. Where only the value is refused, what the key says is
+// returned too.
 func DecodeCheckpoint(key, value []byte) (Checkpoint, error) {
 	var c Checkpoint
 	k := parse("key", key)
@@ -38,7 +39,7 @@ func DecodeCheckpoint(key, value []byte) (Checkpoint, error) {
 	v.version()
 	c.Upstream, c.Downstream, c.Metadata = v.int64("upstream offset"), v.int64("downstream offset"), v.string("metadata")
 	if v.err != nil {
-		return Checkpoint{}, fmt.Errorf("read checkpoint of group %q, %s: value: %w", c.Group, c.Key, v.err)
+		return Checkpoint{Group: c.Group, Key: c.Key}, fmt.Errorf("read checkpoint of group %q, %s: value: %w", c.Group, c.Key, v.err)
 	}
 	return c, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -81,6 +80,18 @@ func byKey(a, b checkpoint.Key) int {
 type offsetSyncs struct {
 	*board
 	stand map[checkpoint.Key]OffsetSync // the newest pair in the topic
+	taken map[checkpoint.Key]progress   // how far lanes were when everything of them stood there
+}
+
+// progress is how far a lane's map reaches: while it is the same, there is nothing new in it.
+type progress struct {
+	opening  uint64
+	src, dst int64
+}
+
+func progressOf(l checkpoint.Lane) progress {
+	src, dst := l.Map.End()
+	return progress{l.Opening, src, dst}
 }
 
 func (o *offsetSyncs) load(ctx context.Context) error {
@@ -100,7 +111,7 @@ func (o *offsetSyncs) load(ctx context.Context) error {
 	if bad > 0 {
 		o.log.Warn("some records of the topic are no offset syncs and were left out; Java's readers may fail for them", "records", bad)
 	}
-	o.stand = stand
+	o.stand, o.taken = stand, map[checkpoint.Key]progress{}
 	return nil
 }
 
@@ -108,11 +119,9 @@ func (o *offsetSyncs) take(ctx context.Context, p checkpoint.Pass) error {
 	var records []*kgo.Record
 	var news []OffsetSync
 	var faults []error
-	for _, k := range slices.SortedFunc(maps.Keys(p.Lanes), byKey) {
+	moved := o.moved(p)
+	for _, k := range moved {
 		lane := p.Lanes[k]
-		if lane.Map == nil || lane.Held != "" {
-			continue
-		}
 		var last *OffsetSync
 		if s, ok := o.stand[k]; ok {
 			last = &s
@@ -133,5 +142,24 @@ func (o *offsetSyncs) take(ctx context.Context, p checkpoint.Pass) error {
 			o.stand[s.Key] = s
 		}
 	}
+	if err == nil {
+		for _, k := range moved {
+			o.taken[k] = progressOf(p.Lanes[k])
+		}
+	}
 	return errors.Join(append(faults, err)...)
+}
+
+// moved returns the lanes that may have something new, in order.
+func (o *offsetSyncs) moved(p checkpoint.Pass) (out []checkpoint.Key) {
+	for k, lane := range p.Lanes {
+		if lane.Map == nil || lane.Held != "" {
+			continue
+		}
+		if was, ok := o.taken[k]; !ok || was != progressOf(lane) {
+			out = append(out, k)
+		}
+	}
+	slices.SortFunc(out, byKey)
+	return out
 }

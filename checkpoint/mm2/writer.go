@@ -31,7 +31,8 @@ const retryEvery = 2 * time.Second
 // Status is what one of the topics looks like from here.
 type Status struct {
 	Topic string
-	Err   error // why it is not in sync; nil when it is
+	Err   error     // why it is not in sync; nil when it is
+	Since time.Time // since when it is not
 }
 
 // Writer keeps MirrorMaker 2's topics of one link. It implements checkpoint.Listener.
@@ -43,16 +44,16 @@ type Writer struct {
 	beats       []*beat
 	passes      []inbox // one for each keeper
 
-	mu     sync.Mutex       // guards the fields below
-	order  []string         // topics
-	status map[string]error // by topic, nil when in sync; a topic that was not tried yet is missing
+	mu     sync.Mutex        // guards the fields below
+	order  []string          // topics
+	status map[string]Status // by topic; one that was not tried yet is missing
 }
 
 // New prepares a writer. It asks no broker.
 func New(o Options) *Writer {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Beat = cmp.Or(o.Beat, time.Second)
-	w := &Writer{opts: o, log: o.Logger, status: map[string]error{}, passes: []inbox{newInbox(), newInbox()}}
+	w := &Writer{opts: o, log: o.Logger, status: map[string]Status{}, passes: []inbox{newInbox(), newInbox()}}
 	syncsOn := o.Dst
 	if o.SyncsOnSource {
 		syncsOn = o.Src
@@ -85,7 +86,8 @@ func (w *Writer) Status() []Status {
 	defer w.mu.Unlock()
 	out := make([]Status, len(w.order))
 	for i, topic := range w.order {
-		out[i] = Status{Topic: topic, Err: w.status[topic]}
+		out[i] = w.status[topic]
+		out[i].Topic = topic
 	}
 	return out
 }
@@ -179,11 +181,18 @@ func (w *Writer) note(b *board, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.status[b.topic]
-	w.status[b.topic] = err
+	now := Status{Topic: b.topic, Err: err, Since: was.Since}
 	switch {
-	case err != nil && (was == nil || was.Error() != err.Error()):
+	case err == nil:
+		now.Since = time.Time{}
+	case was.Err == nil:
+		now.Since = time.Now()
+	}
+	w.status[b.topic] = now
+	switch {
+	case err != nil && (was.Err == nil || was.Err.Error() != err.Error()):
 		b.log.Warn("topic for readers of MirrorMaker 2 is not in sync", "error", err)
-	case err == nil && was != nil:
+	case err == nil && was.Err != nil:
 		b.log.Info("topic for readers of MirrorMaker 2 is in sync again")
 	}
 }

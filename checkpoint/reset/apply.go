@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"lockstep/checkpoint"
 )
@@ -130,10 +133,20 @@ func commit(ctx context.Context, o Offsets, group string, ms []*Move) {
 		if m.New < 0 {
 			continue
 		}
-		if why := errors.Join(err, denied[m.Key]); why != nil {
+		switch why := errors.Join(err, denied[m.Key]); {
+		case why == nil:
+		case isActive(why):
+			m.Refused = fmt.Sprintf("the group became active: stop its members first (%v)", why)
+		default:
 			m.Error = why.Error()
 		}
 	}
+}
+
+// isActive reports whether a coordinator refused a commit because the group has members, of which we are none.
+func isActive(err error) bool {
+	return slices.ContainsFunc([]error{kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.RebalanceInProgress, kerr.StaleMemberEpoch, kerr.FencedMemberEpoch},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 func remove(ctx context.Context, o Offsets, group string, ms []*Move) {

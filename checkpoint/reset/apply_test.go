@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"lockstep/checkpoint"
 )
 
@@ -196,6 +198,17 @@ func TestApply_SaysWhatWasNotWritten(t *testing.T) {
 		if err != nil || counts != c.want || out[0].Done || !strings.Contains(out[0].Error, c.says) {
 			t.Errorf("%s: %+v, %+v, %v, want %q and %+v", name, out[0], counts, err, c.says, c.want)
 		}
+	}
+}
+
+// A member that comes between the look and the commit is seen by the coordinator.
+func TestApply_GroupBecomesActiveAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	s := newStore(group("g", 5, 6))
+	s.deny = map[checkpoint.Key]error{key("orders", 0): kerr.UnknownMemberID}
+	out, counts, err := applied(t, s, nil)
+	if err != nil || counts.Written != counts.Verified || out[0].Done || !strings.Contains(out[0].Refused, "became active") || s.at("g", 0) != 5 {
+		t.Errorf("%+v, %+v, %v", out[0], counts, err)
 	}
 }
 

@@ -2,6 +2,10 @@ package reset
 
 import (
 	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"lockstep/checkpoint"
 	"lockstep/internal/kafka"
@@ -12,9 +16,43 @@ type Cluster struct{ C *kafka.Cluster }
 
 var _ Offsets = Cluster{}
 
-// Reread implements [Offsets].
-func (c Cluster) Reread(ctx context.Context, groups []string) checkpoint.Picture {
-	return checkpoint.Reread(ctx, c.C, groups)
+const (
+	rereads     = 6
+	rereadPause = 200 * time.Millisecond // before the second try, and twice as long before each further one
+)
+
+// Reread implements [Offsets]. Coordinators that are on their way are waited for, some seconds: on a cluster that never
+// had a group the question itself makes the first one.
+func (c Cluster) Reread(ctx context.Context, groups []string) (p checkpoint.Picture) {
+	for try := range rereads {
+		if p = checkpoint.Reread(ctx, c.C, groups); !onTheirWay(p) || !wait(ctx, rereadPause<<try) {
+			break
+		}
+	}
+	return p
+}
+
+func onTheirWay(p checkpoint.Picture) bool {
+	moving := func(err error) bool {
+		return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+	}
+	for _, err := range p.Failed {
+		if moving(err) {
+			return true
+		}
+	}
+	return moving(p.Partial)
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
 
 // Commit implements [Offsets].

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +28,8 @@ type Kept struct {
 	// Whole is false when parts of it are not in the log: they were being written when the process died, and then the
 	// change was not made.
 	Whole bool
+
+	stored []int // the parts that stand in the log
 }
 
 // KeptPosition is one position before and after a change. Offsets are -1 where there was none.
@@ -44,9 +45,9 @@ const (
 	kindUndo = "undo" // of the keys: undo/ID/PART
 	// KeepNewest is how many changes of a link are kept.
 	KeepNewest = 20
-	// keptInPart is how many positions one entry holds: the longest names make half a megabyte of them, and a topic takes
-	// a whole one.
-	keptInPart = 500
+	// partBytes bounds what one entry holds, by a guess that is too high: a topic takes entries of a megabyte, and the
+	// longest names and metadata make a quarter of one for a single position.
+	partBytes  = 256 << 10
 	keptFormat = 1
 )
 
@@ -107,7 +108,7 @@ func Keep(ctx context.Context, log writer, k Kept, before []Kept) error {
 	}
 	var old []statelog.Entry
 	for _, o := range before[:max(0, len(before)+1-KeepNewest)] {
-		for part := range o.parts() {
+		for _, part := range o.stored {
 			old = append(old, statelog.Entry{Partition: partitionOf(o.ID), Key: keptKey(o.ID, part)})
 		}
 	}
@@ -117,13 +118,24 @@ func Keep(ctx context.Context, log writer, k Kept, before []Kept) error {
 	return log.Put(ctx, old...)
 }
 
-func (k Kept) parts() int { return max(1, (len(k.Positions)+keptInPart-1)/keptInPart) }
+// split cuts positions into those of one entry each.
+func split(ps []KeptPosition) (out [][]KeptPosition) {
+	from, size := 0, 0
+	for i, p := range ps {
+		n := 100 + 6*(len(p.Group)+len(p.Topic)+len(p.Metadata)) // JSON writes some characters as six
+		if size += n; size > partBytes && i > from {
+			out, from, size = append(out, ps[from:i]), i, n
+		}
+	}
+	return append(out, ps[from:])
+}
 
 func (k Kept) entries() ([]statelog.Entry, error) {
 	var out []statelog.Entry
-	for part := range k.parts() {
-		v := keptValue{V: keptFormat, At: k.At.UTC(), By: k.By, Reason: k.Reason, Does: k.Does, Cluster: k.Cluster, Parts: k.parts()}
-		for _, p := range k.Positions[part*keptInPart : min(len(k.Positions), (part+1)*keptInPart)] {
+	parts := split(k.Positions)
+	for part, ps := range parts {
+		v := keptValue{V: keptFormat, At: k.At.UTC(), By: k.By, Reason: k.Reason, Does: k.Does, Cluster: k.Cluster, Parts: len(parts)}
+		for _, p := range ps {
 			v.Positions = append(v.Positions, keptPosition{p.Group, p.Topic, p.Partition, p.Was, p.Metadata, p.Became})
 		}
 		b, err := json.Marshal(v)
@@ -210,6 +222,7 @@ func (r *keptReader) all() []Kept {
 				k.Whole = false
 				continue
 			}
+			k.stored = append(k.stored, part)
 			k.At, k.By, k.Reason, k.Does, k.Cluster = v.At, v.By, v.Reason, v.Does, v.Cluster
 			k.Whole = k.Whole && v.Parts == maxPart(parts)+1
 			for _, p := range v.Positions {
@@ -255,7 +268,7 @@ func (k Kept) Mention(p *Plan) {
 	for i := range p.Moves {
 		m := &p.Moves[i]
 		if b, ok := became[name{m.Group, m.Key}]; ok && b != m.Old && m.Refused == "" {
-			m.Note = strings.TrimPrefix(m.Note+"; it moved after the change, which had left it at "+offsetText(b), "; ")
+			m.Note = joinNotes(m.Note, "it moved after the change, which had left it at "+offsetText(b))
 		}
 	}
 }

@@ -29,7 +29,7 @@ func dial(t *testing.T, c kafkatest.Target) *kafka.Cluster {
 func TestPeek_ShowsWhatAConsumerReadsNext(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Shared(t, kafkatest.Kafka4, 1)
-	topic := kafkatest.Topic(t, c)
+	topic := kafkatest.Topic(t, c, kafkatest.TopicOptions{Configs: map[string]string{"retention.ms": "-1"}}) // the records are old
 	records := func(keys ...string) (out []*kgo.Record) {
 		for i, k := range keys {
 			r := &kgo.Record{Value: []byte("v"), Timestamp: t0.Add(time.Duration(i) * time.Second)}

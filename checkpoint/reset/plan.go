@@ -97,6 +97,7 @@ func (in Input) move(t Target) Move {
 		m.New, m.Refused = -1, err.Error()
 		return m
 	}
+	m.Note = joinNotes(t.Note, m.Note)
 	switch {
 	case t.Metadata != nil:
 		m.Metadata = *t.Metadata
@@ -104,6 +105,13 @@ func (in Input) move(t Target) Move {
 		m.Metadata = m.OldMetadata
 	}
 	return m
+}
+
+func joinNotes(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 // refusal says why a group's positions must not be moved now. Only who certainly has no members may be moved: members

@@ -20,11 +20,12 @@ type Position struct {
 	Offset   int64   // next to read
 	Metadata *string // nil where the file's form has none
 	Line     int     // of the file, from 1
+	Note     string  // what a plan has to say about where it comes from
 }
 
 // Target makes a position what is to be reached.
 func (p Position) Target() Target {
-	return Target{Group: p.Group, Key: p.Key, Spec: Spec{Kind: ToOffset, N: p.Offset}, Metadata: p.Metadata, Line: p.Line}
+	return Target{Group: p.Group, Key: p.Key, Spec: Spec{Kind: ToOffset, N: p.Offset}, Metadata: p.Metadata, Line: p.Line, Note: p.Note}
 }
 
 // Sort orders positions by group, topic and partition.

@@ -46,7 +46,8 @@ type Target struct {
 	// Metadata is written with it; nil keeps the present one if the offset stays, and else writes none, since it was
 	// about another offset.
 	Metadata *string
-	Line     int // of the file that asks for it
+	Line     int    // of the file that asks for it
+	Note     string // comes before what the plan has to say itself
 }
 
 // place returns the offset that the spec means. Old is -1 where the group has no position. Offsets outside of the log

@@ -67,7 +67,7 @@ func (r *running) show() api.Link {
 	if r.link != nil {
 		claim, _ := r.link.view.Claim()
 		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
-		a.Problems = problems(r.link.syncer.Topics(), time.Now())
+		a.Problems = append(problems(r.link.syncer.Topics(), time.Now()), r.link.mirrorProblems(time.Now())...)
 		a.Groups, a.Alarms = r.link.groupView().counts(), countAlarms(r.link.alarms.All())
 	}
 	switch {

@@ -108,7 +108,7 @@ func (a *app) printPlan(ch change, steps []model.OrderStep) error {
 	if a.output == "json" {
 		return a.print(ch.answer(steps), nil)
 	}
-	if len(steps) == 0 {
+	if len(steps) == 0 && ch.view == nil {
 		fmt.Fprintln(a.stdout, "nothing to do")
 		return nil
 	}

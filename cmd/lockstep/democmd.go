@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kfake"
-
-	"lockstep/api"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -150,31 +148,30 @@ func (d *demo) prove(ctx context.Context) error {
 	return d.moveGroup(ctx)
 }
 
-// moveGroup translates a group's positions and shows that it reads the very next record on the backup.
+// moveGroup shows that a group which stands in the middle of a topic reads the very next record on the backup.
 func (d *demo) moveGroup(ctx context.Context) error {
 	at, err := commitHalf(ctx, d.src.ListenAddrs(), demoGroup, "payments", demoTopics()["payments"])
 	if err != nil {
 		return err
 	}
-	var ask api.TranslateRequest
-	for p, off := range at {
-		ask.Offsets = append(ask.Offsets, api.Position{Topic: "payments", Partition: int32(p), Offset: off})
+	if err := d.copier.groupFollows(ctx, demoGroup, at); err != nil {
+		return err
 	}
-	got, err := d.copier.client.Translate(ctx, demoLink, ask)
+	there, err := standsOn(ctx, d.dst.ListenAddrs(), demoGroup, "payments")
 	if err != nil {
 		return err
 	}
-	d.say("group %s stands in the middle of payments; its positions on the backup:", demoGroup)
-	for _, o := range got {
-		if o.TargetOffset == nil {
-			return fmt.Errorf("payments/%d: offset %s has no translation", o.Partition, offset(o.SourceOffset))
+	d.say("group %s stands in the middle of payments; lockstep has committed its positions on the backup:", demoGroup)
+	for p, src := range at {
+		dst, ok := there[int32(p)]
+		if !ok {
+			return fmt.Errorf("payments/%d: group %s has no position on the backup", p, demoGroup)
 		}
-		next, err := sameNext(ctx, d.src.ListenAddrs(), d.dst.ListenAddrs(), o)
+		next, err := sameNext(ctx, d.src.ListenAddrs(), d.dst.ListenAddrs(), "payments", int32(p), src, dst)
 		if err != nil {
 			return err
 		}
-		d.detail("payments/%d: %s on the primary is %s on the backup (%s); next record on both: %q", o.Partition,
-			offset(o.SourceOffset), offset(o.TargetOffset), o.State, next)
+		d.detail("payments/%d: %d on the primary is %d on the backup; next record on both: %q", p, src, dst, next)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"lockstep/api"
+	"lockstep/checkpoint"
 )
 
 const demoLink = "dr"
@@ -125,6 +126,29 @@ func (c *copier) caughtUp(ctx context.Context, src []string) error {
 			}
 		}
 		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, last)
+	}
+	return nil
+}
+
+// groupFollows waits until the backup has a group where it stands on the primary, by partition.
+func (c *copier) groupFollows(ctx context.Context, group string, at []int64) error {
+	last := ""
+	err := poll(ctx, demoPatience, "the group follows", func() (bool, error) {
+		g, err := c.client.Group(ctx, demoLink, group)
+		if err != nil {
+			return false, err
+		}
+		last = fmt.Sprintf("group %s is %s: %s", group, g.State, g.Detail)
+		seen := 0
+		for _, p := range g.Positions {
+			if p.SourceOffset != nil && *p.SourceOffset == at[p.Partition] {
+				seen++
+			}
+		}
+		return g.State == string(checkpoint.StateSynced) && seen == len(at), nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, last)

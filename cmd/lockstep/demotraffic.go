@@ -9,8 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"lockstep/api"
 )
 
 // traffic produces to the demonstration's primary: plain records to orders, transactions to payments of which every
@@ -177,18 +175,38 @@ func commitHalf(ctx context.Context, brokers []string, group, topic string, part
 	return at, adm.CommitAllOffsets(ctx, group, commit)
 }
 
+// standsOn returns where a group stands in a topic of a cluster, by partition.
+func standsOn(ctx context.Context, brokers []string, group, topic string) (map[int32]int64, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	got, err := kadm.NewClient(cl).FetchOffsets(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int32]int64)
+	got.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == topic && o.Err == nil && o.At >= 0 {
+			out[o.Partition] = o.At
+		}
+	})
+	return out, nil
+}
+
 // sameNext reads the next record on both sides and returns its value, or an error when they differ.
-func sameNext(ctx context.Context, src, dst []string, o api.Offset) (string, error) {
-	a, err := nextRecord(ctx, src, o.Topic, o.Partition, *o.SourceOffset)
+func sameNext(ctx context.Context, src, dst []string, topic string, partition int32, srcNext, dstNext int64) (string, error) {
+	a, err := nextRecord(ctx, src, topic, partition, srcNext)
 	if err != nil {
 		return "", err
 	}
-	b, err := nextRecord(ctx, dst, o.TargetTopic, o.Partition, *o.TargetOffset)
+	b, err := nextRecord(ctx, dst, topic, partition, dstNext)
 	if err != nil {
 		return "", err
 	}
 	if !sameKgo(a, b) {
-		return "", fmt.Errorf("%s/%d: next is %q on the primary, %q on the backup", o.Topic, o.Partition, a.Value, b.Value)
+		return "", fmt.Errorf("%s/%d: next is %q on the primary, %q on the backup", topic, partition, a.Value, b.Value)
 	}
 	return string(a.Value), nil
 }

@@ -14,6 +14,7 @@ import (
 	"lockstep/api"
 	"lockstep/config"
 	"lockstep/internal/model"
+	"lockstep/internal/when"
 )
 
 // The exit codes of monitoring plug-ins, and their words. Only `lag --warn --crit` uses them.
@@ -44,7 +45,7 @@ func parseThreshold(flag, text string) (*threshold, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
 		return &threshold{records: n}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := when.ParseDuration(text); err == nil {
 		return &threshold{wait: d, inTime: true}, nil
 	}
 	return nil, fmt.Errorf("%s %s: a number of records, such as 10000, or a duration with its unit, such as 30s or 5m", flag, text)
@@ -187,7 +188,7 @@ func (s lagSeen) summary(c *api.LagCheck) string {
 // worstOf returns the largest known figures.
 func worstOf(of []lagSubject) (records int64, secs float64) {
 	for _, s := range of {
-		records, secs = max(records, number(s.records)), max(secs, number(s.seconds))
+		records, secs = max(records, orZero(s.records)), max(secs, orZero(s.seconds))
 	}
 	return records, secs
 }

@@ -110,10 +110,10 @@ func worseLag(x, y *int64, xs, ys *float64) int {
 	if (x == nil) != (y == nil) {
 		return map[bool]int{true: -1, false: 1}[x == nil]
 	}
-	return cmp.Or(cmp.Compare(number(y), number(x)), cmp.Compare(number(ys), number(xs)))
+	return cmp.Or(cmp.Compare(orZero(y), orZero(x)), cmp.Compare(orZero(ys), orZero(xs)))
 }
 
-func number[N int64 | float64](p *N) N {
+func orZero[N int64 | float64](p *N) N {
 	if p == nil {
 		return 0
 	}

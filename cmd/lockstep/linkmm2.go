@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"time"
 
+	"lockstep/api"
 	"lockstep/checkpoint/mm2"
 	"lockstep/config"
 )
@@ -31,4 +33,18 @@ func (l *link) keepMirror(ctx context.Context) {
 	if err := l.mirror.Run(ctx); err != nil {
 		l.log.Error("nothing is written for readers of MirrorMaker 2", "error", err)
 	}
+}
+
+// mirrorProblems are the topics for readers of MirrorMaker 2 that have not been in sync for long.
+func (l *link) mirrorProblems(now time.Time) (out []api.TopicProblem) {
+	if l.mirror == nil {
+		return nil
+	}
+	for _, s := range l.mirror.Status() {
+		if s.Err != nil && now.Sub(s.Since) > waitsLong {
+			out = append(out, api.TopicProblem{Topic: s.Topic, State: api.TopicNotInSync, Detail: s.Err.Error(),
+				Remedy: "by itself, when the cluster takes writes to it again; missing permissions (create, describe, read, write) are to be given"})
+		}
+	}
+	return out
 }

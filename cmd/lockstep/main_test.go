@@ -17,9 +17,10 @@ import (
 	"lockstep/internal/model"
 )
 
-// TestMain lets this test binary be the lockstep program too: the demonstration starts its own executable as a service.
+// TestMain lets this test binary be the lockstep program too: the demonstration starts its own executable as a service,
+// and time zones need a process of their own.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "run" {
+	if len(os.Args) > 1 && (os.Args[1] == "run" || os.Args[1] == "offsets") {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())

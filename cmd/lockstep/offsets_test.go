@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"lockstep/checkpoint"
+	"lockstep/checkpoint/reset"
+	"lockstep/config"
+	"lockstep/internal/kafka"
 	"lockstep/internal/kafkatest"
 )
 
@@ -264,8 +270,8 @@ func TestOffsetsUndo_BringsBackAndIsUndone(t *testing.T) {
 	t.Parallel()
 	w := fakeOffsetsWorld(t)
 	w.commit(w.dst, "billing", "orders", 5, -1, 7)
-	reset := []string{"reset", "--link", "dr", "--group", "billing", "--topic", "orders", "--to-earliest", "--yes", "--reason", "replay"}
-	out, _ := w.lockstep(0, reset...)
+	earliest := []string{"reset", "--link", "dr", "--group", "billing", "--topic", "orders", "--to-earliest", "--yes", "--reason", "replay"}
+	out, _ := w.lockstep(0, earliest...)
 	w.wantPositions(w.dst, "billing", "orders/0=0 orders/1=0 orders/2=0")
 	list, _ := w.lockstep(0, "undo", "--link", "dr", "--list")
 	mustContain(t, list, undoID(t, out), "reset --to-earliest: replay", "backup")
@@ -284,6 +290,107 @@ func TestOffsetsUndo_BringsBackAndIsUndone(t *testing.T) {
 	w.wantPositions(w.dst, "billing", "orders/0=5:m5 orders/2=7:m7")
 	_, errs := w.lockstep(2, "undo", "--link", "dr", "20200101-000000-0000", "--yes")
 	mustContain(t, errs, "has no change")
+}
+
+func TestOffsetsReset_HostZoneMakesNoDifference(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	topic := kafkatest.Topic(t, w.dst, kafkatest.TopicOptions{Name: "zones"})
+	for _, hour := range []string{"00:30", "01:30", "02:30"} {
+		at, err := time.Parse(time.RFC3339, "2024-03-31T"+hour+":00Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kafkatest.Produce(t, w.dst, topic, 0, []*kgo.Record{{Value: []byte("v"), Timestamp: at}})
+	}
+	w.commit(w.dst, "g", topic, 3)
+	inZone := func(zone, text string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "offsets", "reset", "-c", w.file, "--link", "dr", "--group", "g", "--all-topics", "--to-datetime", text, "--dry-run")
+		cmd.Env = append(os.Environ(), "TZ="+zone)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for _, zone := range []string{"UTC", "Europe/Berlin", "Asia/Kolkata"} {
+		for _, text := range []string{"2024-03-31T02:30+01:00", "2024-03-31T07:00+05:30"} {
+			out, err := inZone(zone, text)
+			if err != nil || !strings.Contains(out, "reset --to-datetime 2024-03-31T01:30:00Z") || !strings.Contains(out, "-> 1 ") {
+				t.Errorf("TZ=%s, %s: %v\n%s", zone, text, err, out)
+			}
+			if want := "-> 1    -2          null      2024-03-31T01:30:00Z"; !strings.Contains(out, want) {
+				t.Errorf("TZ=%s, %s: no %q in\n%s", zone, text, want, out)
+			}
+		}
+		if out, err := inZone(zone, "2024-03-31T02:30"); err == nil || !strings.Contains(out, "add Z or an offset") {
+			t.Errorf("TZ=%s, without a zone: %v\n%s", zone, err, out)
+		}
+	}
+}
+
+// The source is gone: what the target says is shown, and the exit code tells that it is not all.
+func TestOffsetsList_WithoutTheSource(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	w.commit(w.dst, "billing", "orders", 6)
+	w.src.(*kafkatest.Fake).Close()
+	out, errs := w.lockstep(5, "list", "--link", "dr", "--group", "billing", "-o", "csv")
+	mustContain(t, out, "billing,orders,0,source,-,-,-,-,-,\n", "billing,orders,0,target,0,10,10,6,4,m6\n")
+	mustContain(t, errs, "source: ")
+}
+
+func TestOffsetsUndo_ReadsOnlyWhatIsThere(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	out, _ := w.lockstep(0, "undo", "--link", "dr", "--list", "-o", "json") // the link never ran: no state topic
+	mustContain(t, out, `"changes": []`)
+	for _, args := range [][]string{{"undo", "--link", "dr"}, {"undo", "--link", "dr", "x", "--list"}, {"undo", "x"}} {
+		w.lockstep(2, append(args, "--yes")...)
+	}
+}
+
+// A process that dies after it kept the old positions, and before it wrote, leaves a change that leads to where everything
+// is anyway.
+func TestOffsetsUndo_OfWhatWasOnlyKept(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	w.commit(w.dst, "billing", "orders", 5, -1, 7)
+	dst, err := kafka.Dial(config.Cluster{Name: "backup", Brokers: w.dst.Brokers()}, kafka.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(dst.Close)
+	m := &mover{link: "dr", cluster: dst, dst: dst, does: "reset --to-earliest"}
+	m.targets = func(ctx context.Context) ([]reset.Target, checkpoint.Picture, error) {
+		topics := []reset.Topic{{Name: "orders"}}
+		return resetTargets(ctx, dst, &offsetsFlags{groups: []string{"billing"}}, topics, reset.Spec{Kind: reset.ToEarliest})
+	}
+	if _, err := m.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.keep(t.Context(), m.plan.Moves); err != nil {
+		t.Fatal(err)
+	}
+	_, plan := w.lockstep(0, "undo", "--link", "dr", m.id, "--yes")
+	mustContain(t, plan, "0 positions to move, 3 unchanged")
+	w.wantPositions(w.dst, "billing", "orders/0=5:m5 orders/2=7:m7")
+}
+
+// Names that differ on both sides are paired.
+func TestOffsetsList_RenamedTopicsAndGroups(t *testing.T) {
+	t.Parallel()
+	w := fakeOffsetsWorld(t)
+	w.write("lockstep.yaml", fmt.Sprintf("clusters:\n  primary: {brokers: [%q]}\n  backup: {brokers: [%q]}\nlinks:\n  - {name: dr, source: primary, target: backup, "+
+		"topics: {include: [orders], rename: \"dr.{topic}.copy\"}, groups: {rename: \"dr-{group}\"}}\n", w.src.Brokers()[0], w.dst.Brokers()[0]))
+	kafkatest.Topic(t, w.dst, kafkatest.TopicOptions{Name: "dr.orders.copy", Partitions: 3})
+	w.produce(w.dst, "dr.orders.copy")
+	w.commit(w.src, "billing", "orders", 4)
+	w.commit(w.dst, "dr-billing", "dr.orders.copy", 6)
+	want := "group,topic,partition,side,start,stable_end,end,position,lag,metadata\nbilling,orders,0,source,0,10,10,4,6,m4\n" +
+		"dr-billing,dr.orders.copy,0,target,0,10,10,6,4,m6\n"
+	for _, args := range [][]string{{"--side", "source", "--group", "billing"}, {"--group", "dr-billing"}, {"--group", "dr-billing", "--topic", "dr.orders.copy:0"}} {
+		if out, _ := w.lockstep(0, append([]string{"list", "--link", "dr", "-o", "csv"}, args...)...); out != want {
+			t.Errorf("%q: got\n%s\nwant\n%s", args, out, want)
+		}
+	}
 }
 
 func TestOffsetsReset_OnTheSource(t *testing.T) {

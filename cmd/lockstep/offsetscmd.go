@@ -122,23 +122,38 @@ func (s *sides) named(name string) (*kafka.Cluster, error) {
 // onTarget returns the target's name of a source topic, and onSource the reverse, "" when there is none.
 func (s *sides) onTarget(topic string) string { return s.link.TargetTopic(topic) }
 
-func (s *sides) onSource(topic string) string {
-	before, after, ok := strings.Cut(s.link.Topics.Rename, "{topic}")
-	if s.link.Topics.Rename == "" {
-		before, after, ok = "", "", true
+func (s *sides) onSource(topic string) string { return unnamed(s.link.Topics.Rename, "{topic}", topic) }
+
+// groupOn returns what a group is called on a side that is called name on the other; "" when there is no such name.
+func (s *sides) groupOn(side, name string) (string, error) {
+	if side == sideSource {
+		return unnamed(s.link.Groups.Rename, "{group}", name), nil
 	}
-	rest, had := strings.CutPrefix(topic, before)
-	name, ends := strings.CutSuffix(rest, after)
-	if !ok || !had || !ends || name == "" {
+	filter, err := s.link.Groups.Filter()
+	if err != nil {
+		return "", err
+	}
+	return filter.Target(name), nil
+}
+
+// unnamed takes what stands for the variable out of a name that a template made; "" when it did not make it.
+func unnamed(template, variable, name string) string {
+	before, after, ok := strings.Cut(template, variable)
+	if !ok { // left out: the name stays
+		return name
+	}
+	rest, had := strings.CutPrefix(name, before)
+	inner, ends := strings.CutSuffix(rest, after)
+	if !had || !ends {
 		return ""
 	}
-	return name
+	return inner
 }
 
 // observe reads the groups that the flags name; none when no flag names any.
 func (f *offsetsFlags) observe(ctx context.Context, c *kafka.Cluster) (checkpoint.Picture, error) {
 	if !f.allGroups {
-		return checkpoint.Reread(ctx, c, f.groups), nil
+		return reset.Cluster{C: c}.Reread(ctx, f.groups), nil
 	}
 	return checkpoint.Observe(ctx, c, nil)
 }

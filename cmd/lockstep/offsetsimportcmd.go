@@ -108,7 +108,18 @@ func fileTargets(ctx context.Context, m *mover, ps []reset.Position) ([]reset.Ta
 		out[i] = p.Target()
 		names[p.Group] = true
 	}
-	return out, checkpoint.Reread(ctx, m.cluster, sortedKeys(names)), nil
+	return out, reset.Cluster{C: m.cluster}.Reread(ctx, sortedKeys(names)), nil
+}
+
+// translationNote says where a translation is not the very record.
+func translationNote(t api.Offset) string {
+	switch {
+	case t.NeverCopied > 0:
+		return fmt.Sprintf("%s before it were never copied: the first that was", plural(t.NeverCopied, "source offset"))
+	case t.Ahead > 0:
+		return fmt.Sprintf("it is %s ahead of what was copied: where the copy ends", plural(t.Ahead, "source offset"))
+	}
+	return ""
 }
 
 // translateFile makes positions of the target out of positions of the source, from what is on the target alone.
@@ -127,15 +138,20 @@ func (a *app) translateFile(cmd *cobra.Command, link string, ps []reset.Position
 	if err != nil {
 		return nil, err
 	}
+	filter, err := o.linkConfig(link).Groups.Filter()
+	if err != nil {
+		return nil, err
+	}
 	out := make([]reset.Position, len(ps))
 	var errs []error
 	for i, t := range got {
 		out[i] = ps[i]
+		out[i].Group = filter.Target(ps[i].Group)
 		if t.TargetOffset == nil {
 			errs = append(errs, fmt.Errorf("line %d: link %s has copied nothing of %s", ps[i].Line, link, ps[i].Key))
 			continue
 		}
-		out[i].Topic, out[i].Offset = t.TargetTopic, *t.TargetOffset
+		out[i].Topic, out[i].Offset, out[i].Note = t.TargetTopic, *t.TargetOffset, translationNote(t)
 	}
 	if len(errs) > 0 {
 		return nil, refused(fmt.Errorf("nothing was done: %w", missingText(errs)))

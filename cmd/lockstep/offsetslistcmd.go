@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -68,7 +69,7 @@ func (a *app) listOffsets(cmd *cobra.Command, f *offsetsFlags) error {
 		return err
 	}
 	defer s.close()
-	l := lister{sides: s, f: f, topics: topics}
+	l := lister{sides: s, f: f, topics: topics, notes: a.stderr}
 	if err := l.look(cmd.Context()); err != nil {
 		return err
 	}
@@ -87,8 +88,9 @@ type lister struct {
 	*sides
 	f      *offsetsFlags
 	topics []reset.Topic
+	notes  io.Writer
 
-	groups []string
+	groups []string         // as the side of the flags calls them
 	keys   []checkpoint.Key // by their names on the source
 	seen   map[string]oneSide
 	failed []error
@@ -114,6 +116,11 @@ func (l *lister) look(ctx context.Context) error {
 		l.groups = sortedKeys(p.Groups)
 	} else {
 		l.groups = groupNames(checkpoint.Picture{}, l.f.groups)
+	}
+	for _, g := range l.groups {
+		if len(positionsIn(p.Groups[g], chosen(nil))) == 0 {
+			fmt.Fprintf(l.notes, "group %s has no positions on cluster %s%s\n", printable(g), c.Name(), because(p, g))
+		}
 	}
 	if l.keys, err = l.choose(ctx, c, p); err != nil {
 		return err
@@ -173,7 +180,11 @@ func (l *lister) lookAt(ctx context.Context, side string) error {
 	}
 	o := oneSide{cluster: c.Name(), logs: reset.Logs(ctx, c, keys, time.Time{})}
 	if len(l.groups) > 0 {
-		o.groups = checkpoint.Reread(ctx, c, l.groups)
+		names, err := l.groupsOn(side)
+		if err != nil {
+			return err
+		}
+		o.groups = reset.Cluster{C: c}.Reread(ctx, names)
 	}
 	l.seen[side] = o
 	err = unread(o.groups)
@@ -183,6 +194,24 @@ func (l *lister) lookAt(ctx context.Context, side string) error {
 		}
 	}
 	return err
+}
+
+// groupsOn are the groups by their names on a side; those that can have no counterpart there are left out.
+func (l *lister) groupsOn(side string) ([]string, error) {
+	if side == l.f.side {
+		return l.groups, nil
+	}
+	var out []string
+	for _, g := range l.groups {
+		name, err := l.groupOn(side, g)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }
 
 // parts joins both sides, in the order of groups and partitions.
@@ -195,7 +224,11 @@ func (l *lister) parts() []sidePart {
 	for _, g := range groups {
 		for _, k := range l.keys {
 			for _, side := range []string{sideSource, sideTarget} {
-				out = append(out, l.seen[side].part(g, side, l.key(side, k)))
+				name := g
+				if g != "" && side != l.f.side {
+					name, _ = l.groupOn(side, g) // its error ended the look at that side
+				}
+				out = append(out, l.seen[side].part(name, side, l.key(side, k)))
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func (a *app) undo(cmd *cobra.Command, c *consent, s *sides, id string) error {
 		for _, t := range targets {
 			names[t.Group] = true
 		}
-		return targets, checkpoint.Reread(ctx, m.cluster, sortedKeys(names)), nil
+		return targets, reset.Cluster{C: m.cluster}.Reread(ctx, sortedKeys(names)), nil
 	}
 	return a.move(cmd, c, m)
 }

@@ -356,7 +356,8 @@ func (b troubledBackend) Links(ctx context.Context) ([]api.Link, error) {
 	lanes, err := b.Lanes(ctx, "dr")
 	l := api.Link{Name: "dr", Source: "primary", Target: "backup", Owner: "c1f0", Term: 7, Seal: "direct", SafeToFailOver: api.SafetyUnknown(),
 		Reason: "source_replaced", Detail: "primary is cluster id B now, it was A", Remedy: "lockstep links accept dr goes on with it", Since: time.Unix(1_700_000_000, 0).UTC(),
-		SourceID: "A", TargetID: "T", Pauses: []api.Pause{{Topic: "orders", By: "ann@ops", Reason: "ticket 7", At: time.Unix(1_700_000_000, 0).UTC()}}}
+		SourceID: "A", TargetID: "T", Pauses: []api.Pause{{Topic: "orders", By: "ann@ops", Reason: "ticket 7", At: time.Unix(1_700_000_000, 0).UTC()}},
+		Problems: []api.TopicProblem{{Topic: "primary.checkpoints.internal", State: api.TopicNotInSync, Detail: "NOT_ENOUGH_REPLICAS", Remedy: "by itself"}}}
 	l.State, l.Lanes, l.RPO = api.Summarize(lanes)
 	return []api.Link{l}, err
 }

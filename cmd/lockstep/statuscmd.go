@@ -203,7 +203,11 @@ func (a *app) linkTroubles(link api.Link) {
 		a.remedy(link.Remedy)
 	}
 	for _, p := range link.Problems {
-		fmt.Fprintf(a.stdout, "\n%s: topic %s is not copied: %s\n  %s\n", link.Name, p.Topic, p.State, p.Detail)
+		what := "copied"
+		if p.State == api.TopicNotInSync {
+			what = "written as it should be"
+		}
+		fmt.Fprintf(a.stdout, "\n%s: topic %s is not %s: %s\n  %s\n", link.Name, p.Topic, what, p.State, p.Detail)
 		a.remedy(p.Remedy)
 	}
 }

@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/base64"
@@ -131,9 +132,8 @@ type Consumed struct {
 	Value     string // "" of a null too
 }
 
-// JavaConsume lets the Java client read and returns what it read, in the order of reading. It fails the test when there
-// are not so many records within half a minute.
-func JavaConsume(t testing.TB, c Target, o JavaConsumer) []Consumed {
+// NewJavaConsumer compiles the program that Consume runs.
+func NewJavaConsumer(t testing.TB) *Java {
 	t.Helper()
 	source, err := javaSources.ReadFile("java/Consume.java")
 	if err != nil {
@@ -143,14 +143,18 @@ func JavaConsume(t testing.TB, c Target, o JavaConsumer) []Consumed {
 	if err := os.WriteFile(file, source, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	protocol := o.Protocol
-	if protocol == "" {
-		protocol = "classic"
-	}
-	lines := NewJava(t, file).Run(t, "", "Consume", strings.Join(c.Brokers(), ","), o.Group, protocol, strconv.Itoa(o.Records), strconv.FormatBool(o.Commit),
-		strings.Join(o.Topics, ","))
+	return NewJava(t, file)
+}
+
+// Consume lets the Java client read and returns what it read, in the order of reading. It fails the test when there are not
+// so many records within 80 seconds. The receiver comes from NewJavaConsumer.
+func (j *Java) Consume(t testing.TB, c Target, o JavaConsumer) []Consumed {
+	t.Helper()
+	lines := j.Run(t, "", "Consume", strings.Join(c.Brokers(), ","), o.Group, cmp.Or(o.Protocol, "classic"), strconv.Itoa(o.Records),
+		strconv.FormatBool(o.Commit), strings.Join(o.Topics, ","))
 	out := make([]Consumed, len(lines))
 	for i, line := range lines {
+		var err error
 		if out[i], err = parseConsumed(line); err != nil {
 			t.Fatalf("the consumer printed %q: %v", line, err)
 		}
