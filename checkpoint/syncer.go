@@ -184,6 +184,8 @@ func (s *Syncer) publish(ctx context.Context, p Pass) {
 	if ended > 0 {
 		s.log.Info("groups are kept in step again", "after", ended.String())
 	}
+	s.tellChanges(s.state.changes)
+	s.state.changes = changes{}
 	s.note(ctx, p)
 	for _, l := range s.opt.Listeners {
 		l.Passed(p)

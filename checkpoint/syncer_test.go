@@ -95,6 +95,9 @@ func TestSyncer_WhatOthersDoOnTheTarget(t *testing.T) {
 	r.passes()
 	r.wants("active", StateActiveOnTarget, 490)
 	r.wants("moved", StateMovedOnTarget, 30)
+	r.logged("state=moved_on_target count=1 groups=[moved]", 1)
+	r.logged("state=exists_on_target count=1 groups=[before]", 1)
+	r.logged("active_on_target", 0) // is no fault
 	r.restart()
 	r.pass()
 	r.wants("active", StateActiveOnTarget, 490)

@@ -156,9 +156,14 @@ func (g groupLanes) Lanes() map[checkpoint.Key]checkpoint.Lane {
 	status := g.l.manager.Status().Lanes
 	maps := g.l.view.Maps()
 	out := make(map[checkpoint.Key]checkpoint.Lane, len(status))
-	for i := range status {
+	topic, selected := "", false
+	for i := range status { // in order: each topic is asked about once
 		s := &status[i]
-		if _, ok := g.l.selects(s.Topic); !ok {
+		if s.Topic != topic || i == 0 {
+			topic = s.Topic
+			_, selected = g.l.selects(topic)
+		}
+		if !selected {
 			continue
 		}
 		out[checkpoint.Key{Topic: s.Topic, Partition: s.Partition}] = groupLane(s, maps[s.Lane])
