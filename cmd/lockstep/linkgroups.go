@@ -179,7 +179,7 @@ func groupLane(s *model.LaneStatus, m offsetsync.Mapped) checkpoint.Lane {
 		}
 		return lane
 	}
-	lane.Map, lane.Opening, lane.Held = m.Map, m.Opening, heldFor(s)
+	lane.Map, lane.Opening, lane.SrcID, lane.Held = m.Map, m.Opening, m.Identity.Src, heldFor(s)
 	if m.Fault != nil && lane.Held == model.ReasonNone {
 		lane.Held = model.ReasonPlanLost
 	}
