@@ -63,6 +63,8 @@ type Link struct {
 	Lanes          Counts    `json:"lanes"`
 	// Groups are the link's consumer groups, without those that are left out or have nothing to do with it.
 	Groups Counts `json:"groups"`
+	// GroupsUnread is why nothing is known of the link's groups, not even which there are; "" when that is known.
+	GroupsUnread string `json:"groups_unread,omitempty"`
 	// Alarms counts the alarms of groups that are raised; the groups have them.
 	Alarms AlarmCounts `json:"alarms"`
 	// SourceID and TargetID are the clusters' own ids, as the link's claim names them.

@@ -15,7 +15,7 @@ import (
 )
 
 // commitsInFlight is how many groups are committed at a time, all coordinators together.
-const commitsInFlight = 16
+const commitsInFlight = 32
 
 // Apply commits the rows that have Write on the target, whose Bases are durable: one commit for each group. Right before
 // it reads those groups again: what is not any more as the plan saw it is left out, and so are groups that have members

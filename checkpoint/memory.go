@@ -26,11 +26,13 @@ type memory struct {
 	retention       time.Duration
 	asked           time.Time // when the target's retention was asked for
 	passes, history condition
+	changes         changes // since they were told
 }
 
 // known is one group's rows, as they were decided last.
 type known struct {
-	rows []Row
+	rows  []Row
+	state State
 	// open says that the next pass has to decide again, whatever has changed.
 	open bool
 	// ahead are positions behind what was copied: they are decided again when more has been.
@@ -51,7 +53,9 @@ func (m *memory) put(group string, rows []Row) {
 		m.groups[group] = k
 		m.names = nil
 	}
-	k.stale = time.Time{}
+	state, _ := worst(rows)
+	m.changes.note(group, k.state, state)
+	k.state, k.stale = state, time.Time{}
 	k.open, k.ahead = false, nil
 	for i := range rows {
 		k.open = k.open || unsettled(rows[i].State)

@@ -30,7 +30,7 @@ func mapOf(t testing.TB, src, dst int64, spans ...model.Span) *offsetsync.Map {
 // laneOf is a lane whose logs both begin at 0.
 func laneOf(m *offsetsync.Map) Lane {
 	_, dst := m.End()
-	return Lane{DstTopic: "orders", Map: m, Opening: 1, SrcEnd: -1, DstEnd: dst}
+	return Lane{DstTopic: "orders", Map: m, Opening: 1, SrcEnd: 1 << 40, DstEnd: dst}
 }
 
 // standard is a lane of 100,000 records that stand ten offsets lower on the target.

@@ -36,6 +36,8 @@ func (q *place) plan() {
 		q.keep(StateSourceUnreadable, q.s.unreadable.Error())
 	case q.s.src.Unstable[r.Key] != nil:
 		q.keep(StateUnstable, q.s.src.Unstable[r.Key].Error())
+	case q.unsure():
+		q.keep(StatePending, fmt.Sprintf("whether the source's log reaches up to %d is not known just now", r.Source))
 	default:
 		q.follow()
 	}

@@ -51,12 +51,22 @@ func (q *place) why() objection {
 	switch {
 	case q.r.Source < 0:
 		return vanished
-	case q.lane.SrcEnd >= 0 && q.r.Source > q.lane.SrcEnd:
+	case q.lane.SrcEnd >= 0 && q.r.Source > q.lane.SrcEnd && !(q.followed() && q.base.Ahead): // an operator has accepted it
 		return beyond
 	case q.known && q.base.Source-q.r.Source > q.p.Rules.MaxRewind:
 		return rewound
 	}
 	return ""
+}
+
+// followed reports whether the position is the one that was followed last.
+func (q *place) followed() bool { return q.known && q.base.Source == q.r.Source }
+
+// unsure reports whether the position is new, ahead of what was copied, and may be beyond the source's log, whose end
+// nobody knows at present.
+func (q *place) unsure() bool {
+	copied, _ := q.lane.Map.End()
+	return q.lane.SrcEnd < 0 && q.r.Source > copied && !q.followed() && !q.s.accept
 }
 
 // suspicion is what there is to say of an objection. One that stands since an earlier plan goes on, also if the position

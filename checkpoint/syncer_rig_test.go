@@ -139,8 +139,9 @@ type fakeSides struct {
 	src, dst map[string]Group
 	ends     map[Key]int64
 	starts   map[Key]int64 // of the target's logs
-	srcErr   error         // of the whole source
-	dstErr   error         // of the whole target
+	ids      map[string]model.TopicID
+	srcErr   error // of the whole source
+	dstErr   error // of the whole target
 	failed   map[string]error
 	partial  error
 	seen     []string // groups of the source in the newest look
@@ -237,6 +238,8 @@ func (f *fakeSides) Ends(_ context.Context, keys []Key) map[Key]int64 {
 	f.asked = append(f.asked, keys...)
 	return f.ends
 }
+
+func (f *fakeSides) SourceIDs(context.Context, []string) map[string]model.TopicID { return f.ids }
 
 func (f *fakeSides) Starts(context.Context, []Key) map[Key]int64 { return f.starts }
 

@@ -95,6 +95,9 @@ func TestSyncer_WhatOthersDoOnTheTarget(t *testing.T) {
 	r.passes()
 	r.wants("active", StateActiveOnTarget, 490)
 	r.wants("moved", StateMovedOnTarget, 30)
+	r.logged("state=moved_on_target count=1 groups=[moved]", 1)
+	r.logged("state=exists_on_target count=1 groups=[before]", 1)
+	r.logged("active_on_target", 0) // is no fault
 	r.restart()
 	r.pass()
 	r.wants("active", StateActiveOnTarget, 490)
@@ -361,6 +364,29 @@ func TestSyncer_LaneHeldAndOpenedAgain(t *testing.T) {
 	r.lanes[orders] = lane
 	r.pass()
 	r.wants("billing", StateSynced, 99_995)
+}
+
+// A topic that was deleted and made again is noticed seconds later by whoever watches topics. A group that begins anew in
+// it does not take the target back meanwhile.
+func TestSyncer_TopicMadeAgainMovesNothingBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	lane := r.lanes[orders]
+	lane.SrcID = model.TopicID{1}
+	r.lanes[orders] = lane
+	r.sides.put("src", "billing", 500)
+	r.pass()
+	r.sides.put("src", "billing", 50)
+	for _, ids := range []map[string]model.TopicID{{"orders": {2}}, nil} {
+		r.sides.ids = ids
+		r.pass()
+		if s, _ := r.Last().Summary("billing", nil); r.sides.at("dst", "billing") != 490 || s.State == StateSynced || r.store.of["billing"][orders].Next != 490 {
+			t.Errorf("ids %v: the group is %+v, its base %+v", ids, s, r.store.of["billing"])
+		}
+	}
+	r.sides.ids = map[string]model.TopicID{"orders": {1}}
+	r.passes()
+	r.wants("billing", StateSynced, 40)
 }
 
 func TestSyncer_RunPassesAndWakes(t *testing.T) {

@@ -52,6 +52,15 @@ func change(n int, positions int) Kept {
 	return k
 }
 
+// large is a change with metadata as long as brokers take it, of characters that JSON escapes: ten positions fill an entry.
+func large(n, positions int) Kept {
+	k := change(n, positions)
+	for i := range k.Positions {
+		k.Positions[i].Metadata = strings.Repeat("\x01", 4096)
+	}
+	return k
+}
+
 // readAll reads what is kept by hand, so that tests of Keep do not race with the reader's goroutines.
 func readAll(t *testing.T, l *memoryLog) []Kept {
 	t.Helper()
@@ -66,19 +75,13 @@ func readAll(t *testing.T, l *memoryLog) []Kept {
 func TestKeep_BringsBackWhatItKept(t *testing.T) {
 	t.Parallel()
 	l := &memoryLog{entries: []statelog.Entry{{Key: "lane/orders/0/open", Value: []byte("not ours")}}}
-	for _, n := range []int{1, 700, 3000, 50000} {
-		k := change(n, n)
-		if n == 700 { // metadata as long as brokers take it, of characters that JSON escapes
-			for i := range k.Positions {
-				k.Positions[i].Metadata = strings.Repeat("\x01", 4096)
-			}
-		}
+	for _, k := range []Kept{change(1, 1), large(2, 33), change(3, 5000)} {
 		if err := Keep(t.Context(), l, k, readAll(t, l)); err != nil {
 			t.Fatal(err)
 		}
 		all := readAll(t, l)
 		if d := cmp.Diff(k, all[len(all)-1], cmpopts.IgnoreUnexported(Kept{})); d != "" {
-			t.Errorf("%d positions (-kept +read):\n%s", n, d)
+			t.Errorf("%d positions (-kept +read):\n%s", len(k.Positions), d)
 		}
 	}
 	if l.largest > 1<<19 {
@@ -90,7 +93,7 @@ func TestKeep_NewestTwenty(t *testing.T) {
 	t.Parallel()
 	l := &memoryLog{}
 	for n := range 25 {
-		if err := Keep(t.Context(), l, change(n, 3000+n), readAll(t, l)); err != nil {
+		if err := Keep(t.Context(), l, large(n, 12+n%3), readAll(t, l)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +107,7 @@ func TestKeep_NewestTwenty(t *testing.T) {
 			live++
 		}
 	}
-	if want := KeepNewest * len(split(change(0, 3000).Positions)); live != want {
+	if want := KeepNewest * len(split(large(0, 12).Positions)); live != want {
 		t.Errorf("%d entries are left, want %d", live, want)
 	}
 }
@@ -114,10 +117,10 @@ func TestKeep_CutShort(t *testing.T) {
 	t.Parallel()
 	for cut := range 3 {
 		l := &memoryLog{cutting: true, cut: cut}
-		if err := Keep(t.Context(), l, change(1, 5000), nil); err == nil {
+		if err := Keep(t.Context(), l, large(1, 33), nil); err == nil {
 			t.Fatal("no error")
 		}
-		if n := len(split(change(1, 5000).Positions)); n < 3 {
+		if n := len(split(large(1, 33).Positions)); n < 3 {
 			t.Fatalf("%d entries", n)
 		}
 		for _, k := range readAll(t, l) {

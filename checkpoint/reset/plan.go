@@ -63,6 +63,9 @@ func Make(in Input) Plan {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is a %s and is left out", name, typeName(g.Type)))
 		}
 	}
+	if text := in.fresh(sortedKeys(wanted)); text != "" {
+		p.Warnings = append(p.Warnings, text)
+	}
 	for _, name := range sortedKeys(wanted) {
 		p.Warnings = append(p.Warnings, partly(in.Groups.Groups[name], name, wanted[name])...)
 	}
@@ -142,6 +145,23 @@ func activity(g checkpoint.Group) string {
 		out += " of type " + g.Protocol
 	}
 	return out
+}
+
+// fresh warns of groups that are not there yet: a name may be misspelt.
+func (in Input) fresh(names []string) string {
+	const most = 5
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, there := in.Groups.Groups[name]
+		return there || in.refusal(name) != ""
+	})
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(names) - most; n > 0 {
+		names, more = names[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("not there yet on cluster %s, and made by this: %q%s", in.Cluster, names, more)
 }
 
 // partly warns of topics in which only some of the group's positions move: mostly a partition was forgotten.

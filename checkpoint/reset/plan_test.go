@@ -197,6 +197,18 @@ func TestMake_SaysWhichGroupsAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestMake_SaysWhichGroupsItMakes(t *testing.T) {
+	t.Parallel()
+	in := Input{Cluster: "backup", Groups: picture(group("g", 1)), Logs: map[checkpoint.Key]Log{key("orders", 0): {End: 10}}}
+	for _, name := range []string{"g", "biling", "n1", "n2", "n3", "n4", "n5"} {
+		in.Targets = append(in.Targets, Target{Group: name, Key: key("orders", 0), Spec: Spec{Kind: ToEarliest}})
+	}
+	want := []string{`not there yet on cluster backup, and made by this: ["biling" "n1" "n2" "n3" "n4"] and 1 more`}
+	if d := cmp.Diff(want, Make(in).Warnings); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestParseTopics(t *testing.T) {
 	t.Parallel()
 	got, err := ParseTopics([]string{"orders:2,0", "payments", "orders:1,2", "payments:3"})

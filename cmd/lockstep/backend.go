@@ -69,6 +69,7 @@ func (r *running) show() api.Link {
 		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
 		a.Problems = append(problems(r.link.syncer.Topics(), time.Now()), r.link.mirrorProblems(time.Now())...)
 		a.Groups, a.Alarms = r.link.groupView().counts(), countAlarms(r.link.alarms.All())
+		a.GroupsUnread = groupsUnread(r.link.groups.Last())
 	}
 	switch {
 	case s.Reason != model.ReasonNone:

@@ -52,7 +52,10 @@ func (a *app) groupsListCommand() *cobra.Command {
 				return err
 			}
 			slices.SortStableFunc(out.Groups, compare)
-			return a.print(out, a.groupsTable(out.Groups))
+			if err := a.print(out, a.groupsTable(out.Groups)); err != nil || len(out.Groups) > 0 || a.output != "table" {
+				return err
+			}
+			return a.explainNoGroups(cmd, link)
 		},
 	}
 	f := c.Flags()
@@ -61,6 +64,27 @@ func (a *app) groupsListCommand() *cobra.Command {
 	f.BoolVar(&filter.All, "all", false, "also groups that are left out, or have nothing to do with the link")
 	f.StringVar(&order, "sort", "name", "name, state (worst first), lag (largest first) or age (oldest first)")
 	return c
+}
+
+// explainNoGroups says why a list of groups is empty.
+func (a *app) explainNoGroups(cmd *cobra.Command, link string) error {
+	return a.askTarget(cmd, link, func(b api.Backend, name string) error {
+		groups, err := b.Groups(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
+		if len(groups) == 0 {
+			fmt.Fprintf(a.stderr, "%s: no groups were seen on the source yet; lockstep status tells whether the link is at work\n", name)
+			return nil
+		}
+		counts := make(map[string]int)
+		for _, g := range groups {
+			counts[g.State]++
+		}
+		fmt.Fprintf(a.stderr, "%s: of %s of the source none is shown here: %s; --all shows them, and groups show GROUP says why\n", name, plural(len(groups), "group"),
+			lanesText(api.Counts{ByState: counts}))
+		return nil
+	})
 }
 
 // filteredGroups lets a service choose; what the target shows is chosen here.
@@ -368,7 +392,7 @@ func (a *app) groupsAcceptCommand() *cobra.Command {
 func (a *app) groupTroubles(link api.Link, groups []api.Group) {
 	of := make(map[checkpoint.State][]api.Group)
 	for _, g := range groups {
-		if s := checkpoint.State(g.State); wantsSomebody(s) {
+		if s := checkpoint.State(g.State); s.Wanting() {
 			of[s] = append(of[s], g)
 		}
 	}
@@ -386,16 +410,5 @@ func (a *app) groupTroubles(link api.Link, groups []api.Group) {
 		if n := len(same) - len(shown); n > 0 {
 			fmt.Fprintf(a.stdout, "\n%s: %s more groups: %s\n  lockstep groups list --link %s --state %s\n", link.Name, grouped(int64(n)), s, link.Name, s)
 		}
-	}
-}
-
-// wantsSomebody reports whether a group in a state needs an operator, or shows that something is wrong.
-func wantsSomebody(s checkpoint.State) bool {
-	switch s {
-	case checkpoint.StateTypeConflict, checkpoint.StateMovedOnTarget, checkpoint.StateExistsOnTarget, checkpoint.StateSuspectSource,
-		checkpoint.StateLaneHeld, checkpoint.StateTargetUnreadable, checkpoint.StateSourceUnreadable, checkpoint.StateNotAuthorized:
-		return true
-	default:
-		return false
 	}
 }

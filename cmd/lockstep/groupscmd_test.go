@@ -67,6 +67,14 @@ func TestGroups_ListChoosesAndSorts(t *testing.T) {
 	}
 }
 
+func TestGroups_NoneIsExplained(t *testing.T) {
+	t.Parallel()
+	out, errs, code := lockstep(t, "groups", "list", "--state", "lane_held", "--server", service(t))
+	if code != exitOK || strings.Count(out, "\n") != 1 || !strings.Contains(errs, "1 excluded, 1 moved_on_target, 1 synced") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}
+
 func TestGroups_ShowAndHistory(t *testing.T) {
 	t.Parallel()
 	url := service(t)

@@ -162,6 +162,8 @@ func TestLagCheck_LineAndExitCode(t *testing.T) {
 		"no lanes":      {lagBackend{link: api.Link{Name: "dr", State: "not_owned"}}, "--warn 1000", 3, "LAG UNKNOWN - link dr: it has no lanes: not_owned\n"},
 		"topic without lanes": {lagBackend{link: api.Link{Name: "dr", Problems: []api.TopicProblem{{Topic: "payments", Detail: "no CREATE"}}}, lanes: lanes}, "--warn 1000", 3,
 			"LAG UNKNOWN - topic dr:payments: it is not copied: no CREATE | lanes_records=3;1000;;0 lanes_seconds=0.25s;;;0\n"},
+		"groups not read": {lagBackend{link: api.Link{Name: "dr", GroupsUnread: "no DESCRIBE"}, lanes: lanes}, "--warn 1000", 3,
+			"LAG UNKNOWN - groups of link dr: they are not known: no DESCRIBE | lanes_records=3;1000;;0 lanes_seconds=0.25s;;;0\n"},
 		"no such link":     {lagBackend{link: dr}, "--link nothing --warn 1", 3, "LAG UNKNOWN - no link \"nothing\": lockstep status lists the links\n"},
 		"no unit":          {lagBackend{link: dr}, "--warn 10k", 3, "LAG UNKNOWN - --warn 10k: a number of records, such as 10000, or a duration with its unit, such as 30s or 5m\n"},
 		"negative":         {lagBackend{link: dr}, "--crit -5", 3, "LAG UNKNOWN - --crit -5: a number of records, such as 10000, or a duration with its unit, such as 30s or 5m\n"},

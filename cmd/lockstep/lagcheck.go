@@ -262,7 +262,7 @@ func (a *app) checkLag(cmd *cobra.Command, w lagWanted) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if w.group != "" && len(seen.groups) == 0 {
+	if w.group != "" && len(seen.groups) == 0 && len(seen.missing) == 0 {
 		return 0, fmt.Errorf("no group %q", w.group)
 	}
 	c := seen.verdict(warn, crit)
@@ -312,6 +312,9 @@ func (s *lagSeen) readGroups(ctx context.Context, svc *api.Client, link api.Link
 	groups, err := svc.Groups(ctx, link.Name)
 	if err != nil {
 		return err
+	}
+	if link.GroupsUnread != "" {
+		s.missing = append(s.missing, unknown("groups of link "+link.Name, "they are not known: "+link.GroupsUnread))
 	}
 	for _, g := range api.GroupLagOf(groups) {
 		if only != "" && g.Group != only || g.State == api.GroupActiveOnTarget {

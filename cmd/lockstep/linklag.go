@@ -36,3 +36,14 @@ func countAlarms(as []checkpoint.Alarm) (n api.AlarmCounts) {
 	}
 	return n
 }
+
+// groupsUnread says why nothing is known of the groups of a link, "" when something is.
+func groupsUnread(p checkpoint.Pass) string {
+	switch {
+	case !p.At.IsZero():
+		return ""
+	case p.Err != nil:
+		return p.Err.Error()
+	}
+	return "the source's groups were not read yet"
+}

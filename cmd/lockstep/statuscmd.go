@@ -202,6 +202,9 @@ func (a *app) linkTroubles(link api.Link) {
 		fmt.Fprintf(a.stdout, "\n%s %s: %s%s\n  %s\n", link.Name, link.State, link.Reason, sinceText(link.Since), link.Detail)
 		a.remedy(link.Remedy)
 	}
+	if link.GroupsUnread != "" && link.Reason == "" {
+		fmt.Fprintf(a.stdout, "\n%s: nothing is known of its consumer groups\n  %s\n", link.Name, link.GroupsUnread)
+	}
 	for _, p := range link.Problems {
 		what := "copied"
 		if p.State == api.TopicNotInSync {

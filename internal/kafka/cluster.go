@@ -58,6 +58,8 @@ type Cluster struct {
 	admin, read, produce *kgo.Client
 	throttles            *throttles
 
+	commits ways
+
 	mu      sync.Mutex             // guards the fields below
 	leaders map[partKey]leaderInfo // for ReadAt only; a wrong entry costs one repetition
 	max     map[int16]int16        // request key → lowest maximal version of all brokers
@@ -105,6 +107,7 @@ func (c *Cluster) dialRoles() (err error) {
 	if c.admin, err = c.NewClient("admin"); err != nil {
 		return err
 	}
+	c.commits.all = []*way{{cl: c.admin}}
 	if c.read, err = c.NewClient("read"); err != nil {
 		return err
 	}
@@ -175,6 +178,7 @@ func (c *Cluster) clientID() string {
 
 // Close closes the cluster's own clients; what NewFetch and NewClient returned stays open.
 func (c *Cluster) Close() {
+	c.commits.close()
 	for _, cl := range []*kgo.Client{c.admin, c.read, c.produce} {
 		if cl != nil {
 			cl.Close()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -63,7 +64,9 @@ func onlyGroup(name string, r *kmsg.OffsetFetchResponse) kmsg.OffsetFetchRespons
 func (c *Cluster) CommitOffsets(ctx context.Context, broker int32, req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitResponse, error) {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
-	resp, err := c.admin.Broker(int(broker)).Request(ctx, Pinned{Request: req, Max: commitByName})
+	way := c.commits.take(func() (*kgo.Client, error) { return c.NewClient("commit") })
+	defer c.commits.give(way)
+	resp, err := way.cl.Broker(int(broker)).Request(ctx, Pinned{Request: req, Max: commitByName})
 	if err != nil {
 		return nil, fmt.Errorf("commit offsets of group %s to broker %d of cluster %s: %w", req.Group, broker, c.Name(), withCause(ctx, err))
 	}

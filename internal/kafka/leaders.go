@@ -23,6 +23,7 @@ type Leaders struct {
 	log  *slog.Logger
 	rate time.Duration
 	kick chan struct{}
+	deaf bool // the last question got no answer, which has been logged; for Run only
 
 	mu      sync.Mutex // guards the fields below
 	parts   map[partKey]*tracked
@@ -176,13 +177,25 @@ func (l *Leaders) refresh(ctx context.Context) (missing bool) {
 		return false
 	}
 	meta, err := l.c.Metadata(ctx, topics...)
+	if ctx.Err() != nil {
+		return true
+	}
+	l.tell(err)
 	if err != nil {
-		if ctx.Err() == nil {
-			l.log.Warn("leaders are not known just now", "cluster", l.c.Name(), "error", err)
-		}
 		return true
 	}
 	return l.learn(meta, tick)
+}
+
+// tell logs that the leaders became unknown, or known again.
+func (l *Leaders) tell(err error) {
+	switch {
+	case err != nil && !l.deaf:
+		l.log.Warn("leaders are not known just now", "error", err)
+	case err == nil && l.deaf:
+		l.log.Info("leaders are known again")
+	}
+	l.deaf = err != nil
 }
 
 // begin lists the wanted topics and numbers the refresh.
