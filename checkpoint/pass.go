@@ -415,6 +415,11 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 	if len(writes) == 0 {
 		return rows, nil
 	}
+	// This process may have been frozen since it looked: whoever took the link over is seen by now.
+	if err := a.s.opt.Barrier(ctx); err != nil {
+		err = sideFault(StateTargetUnreadable, "read the state topic", err)
+		return unwritten(rows, err), err
+	}
 	if err := a.mayWrite(ctx); err != nil {
 		return unwritten(rows, err), err
 	}

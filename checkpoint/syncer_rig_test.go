@@ -15,14 +15,15 @@ import (
 
 // rig is a Syncer between two made-up clusters, with a clock of the test's own.
 type rig struct {
-	t     *testing.T
-	sides *fakeSides
-	lanes fixedLanes
-	store *fakeStore
-	log   bytes.Buffer
-	hold  Hold
-	heard []Pass
-	set   Settings
+	t         *testing.T
+	sides     *fakeSides
+	lanes     fixedLanes
+	store     *fakeStore
+	log       bytes.Buffer
+	hold      Hold
+	atBarrier func()
+	heard     []Pass
+	set       Settings
 	*Syncer
 }
 
@@ -36,9 +37,17 @@ func newRig(t *testing.T) *rig {
 
 // restart makes a Syncer that knows nothing but what was stored.
 func (r *rig) restart() {
-	r.Syncer = New(Options{Link: "dr", Settings: r.set, Sides: r.sides, Lanes: r.lanes, Store: r.store, Listeners: []Listener{r}, Barrier: func(context.Context) error { return nil },
+	r.Syncer = New(Options{Link: "dr", Settings: r.set, Sides: r.sides, Lanes: r.lanes, Store: r.store, Listeners: []Listener{r}, Barrier: r.barrier,
 		Hold: func() Hold { return r.hold }, Selects: func(topic string) (string, bool) { return topic, topic == "orders" || topic == "later" },
 		Logger: slog.New(slog.NewTextHandler(&r.log, nil)), Now: r.sides.clock})
+}
+
+// barrier reads the state topic: what there is to see in it from now on is what atBarrier does.
+func (r *rig) barrier(context.Context) error {
+	if r.atBarrier != nil {
+		r.atBarrier()
+	}
+	return nil
 }
 
 func (r *rig) Passed(p Pass) { r.heard = append(r.heard, p) }

@@ -143,6 +143,9 @@ func (l *link) holdsGroups() (h checkpoint.Hold) {
 			h.Writes = fmt.Sprintf("the link is paused by %s since %s", p.By, p.At.UTC().Format(time.RFC3339))
 		}
 	}
+	if err := l.manager.Superseded(); err != nil {
+		h.Writes = err.Error()
+	}
 	return h
 }
 
