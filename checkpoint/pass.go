@@ -61,8 +61,8 @@ func (s *Syncer) begin() *attempt {
 
 // see looks at both clusters and at what was copied. Nothing is kept of a look that failed.
 func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
-	if err := a.s.opt.Barrier(ctx); err != nil {
-		return sideFault(StateTargetUnreadable, "read the state topic", err)
+	if err := a.readState(ctx); err != nil {
+		return err
 	}
 	g, both := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -86,6 +86,16 @@ func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 	a.knownStarts()
 	a.learnRetention(ctx)
 	return nil
+}
+
+// stateWait is for how long a pass waits for the state topic before it is shown that it does not answer.
+const stateWait = 20 * time.Second
+
+// readState returns when everything in the state topic was read.
+func (a *attempt) readState(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stateWait)
+	defer cancel()
+	return sideFault(StateTargetUnreadable, "read the state topic", a.s.opt.Barrier(ctx))
 }
 
 // sideFault says which side did not answer; a missing permission is told as such.
@@ -416,8 +426,7 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 		return rows, nil
 	}
 	// This process may have been frozen since it looked: whoever took the link over is seen by now.
-	if err := a.s.opt.Barrier(ctx); err != nil {
-		err = sideFault(StateTargetUnreadable, "read the state topic", err)
+	if err := a.readState(ctx); err != nil {
 		return unwritten(rows, err), err
 	}
 	if err := a.mayWrite(ctx); err != nil {

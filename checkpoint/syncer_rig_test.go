@@ -21,7 +21,7 @@ type rig struct {
 	store     *fakeStore
 	log       bytes.Buffer
 	hold      Hold
-	atBarrier func()
+	atBarrier func(context.Context) error
 	heard     []Pass
 	set       Settings
 	*Syncer
@@ -42,12 +42,12 @@ func (r *rig) restart() {
 		Logger: slog.New(slog.NewTextHandler(&r.log, nil)), Now: r.sides.clock})
 }
 
-// barrier reads the state topic: what there is to see in it from now on is what atBarrier does.
-func (r *rig) barrier(context.Context) error {
-	if r.atBarrier != nil {
-		r.atBarrier()
+// barrier reads the state topic, which is what atBarrier does.
+func (r *rig) barrier(ctx context.Context) error {
+	if r.atBarrier == nil {
+		return nil
 	}
-	return nil
+	return r.atBarrier(ctx)
 }
 
 func (r *rig) Passed(p Pass) { r.heard = append(r.heard, p) }
