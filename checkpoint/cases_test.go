@@ -145,7 +145,7 @@ func TestCase129_OffsetsDoNotExpire(t *testing.T) {
 	}{
 		{2 * time.Minute, 59 * time.Second, false}, {2 * time.Minute, 61 * time.Second, true},
 		{7 * 24 * time.Hour, 11 * time.Hour, false}, {7 * 24 * time.Hour, 13 * time.Hour, true},
-		{0, 11 * time.Hour, false}, {0, 13 * time.Hour, true},
+		{0, 11 * time.Hour, false}, {0, 13 * time.Hour, true}, {0, -time.Hour, true},
 	} {
 		s.rules.Retention, s.base.At = c.retention, start.Add(-c.age)
 		r := s.row(t)

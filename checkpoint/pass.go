@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -218,7 +219,7 @@ func (a *attempt) learnRetention(ctx context.Context) {
 	d, err := a.s.opt.Sides.Retention(ctx)
 	if err != nil || d <= 0 {
 		a.s.log.Debug("the target does not tell for how long it keeps offsets", "error", err)
-		d = usualRetention
+		d = cmp.Or(a.m.retention, usualRetention) // as it was before, if it ever told
 	}
 	a.m.retention = d
 }

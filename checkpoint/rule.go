@@ -89,7 +89,7 @@ func (q *place) refresh() {
 	if half := q.p.Rules.Retention / 2; half > 0 {
 		age = min(age, half)
 	}
-	if q.p.Now.Sub(q.base.At) < age {
+	if since := q.p.Now.Sub(q.base.At); since >= 0 && since < age { // a clock that was wrong keeps nothing from it
 		return
 	}
 	r := q.r

@@ -29,7 +29,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, sides: &fakeSides{now: start, src: map[string]Group{}, dst: map[string]Group{}, ends: map[Key]int64{}}, store: &fakeStore{of: map[string]map[Key]Base{}},
+	r := &rig{t: t, sides: &fakeSides{now: start, retention: usualRetention, src: map[string]Group{}, dst: map[string]Group{}, ends: map[Key]int64{}}, store: &fakeStore{of: map[string]map[Key]Base{}},
 		lanes: fixedLanes{orders: standard(t)}, set: Settings{Filter: prefixed{}, Interval: 2 * time.Second, Sync: true, MaxRewind: 10_000, RewindHold: 5 * time.Minute}}
 	r.restart()
 	return r
@@ -143,20 +143,22 @@ func (s *fakeStore) Forget(_ context.Context, groups ...string) error {
 
 // fakeSides are two clusters in memory.
 type fakeSides struct {
-	mu       sync.Mutex // guards the fields below: both sides are asked at once
-	now      time.Time
-	src, dst map[string]Group
-	ends     map[Key]int64
-	starts   map[Key]int64 // of the target's logs
-	ids      map[string]model.TopicID
-	srcErr   error // of the whole source
-	dstErr   error // of the whole target
-	failed   map[string]error
-	partial  error
-	seen     []string // groups of the source in the newest look
-	read     int      // groups whose positions were read on the target
-	asked    []Key
-	before   func() // called once, right before the next Apply looks
+	mu           sync.Mutex // guards the fields below: both sides are asked at once
+	now          time.Time
+	src, dst     map[string]Group
+	ends         map[Key]int64
+	starts       map[Key]int64 // of the target's logs
+	ids          map[string]model.TopicID
+	srcErr       error // of the whole source
+	dstErr       error // of the whole target
+	failed       map[string]error
+	retention    time.Duration
+	retentionErr error
+	partial      error
+	seen         []string // groups of the source in the newest look
+	read         int      // groups whose positions were read on the target
+	asked        []Key
+	before       func() // called once, right before the next Apply looks
 }
 
 func (f *fakeSides) clock() time.Time {
@@ -283,7 +285,11 @@ func (f *fakeSides) Apply(ctx context.Context, rows []Row) []Row {
 	return rows
 }
 
-func (f *fakeSides) Retention(context.Context) (time.Duration, error) { return usualRetention, nil }
+func (f *fakeSides) Retention(context.Context) (time.Duration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.retention, f.retentionErr
+}
 
 // copied makes a lane longer by n records.
 func (r *rig) copied(k Key, n int64) {
