@@ -97,6 +97,9 @@ func (a *attempt) rememberAccepted(ctx context.Context, names []string, rows []R
 		}
 	}
 	p := a.s.Last()
+	if p.At.IsZero() {
+		return // before the first pass there is nothing that these rows could be shown with
+	}
 	p.Rows = a.m.all()
 	a.s.publish(ctx, p)
 }

@@ -18,3 +18,18 @@ func TestSyncer_AcceptLooksAtAllGroups(t *testing.T) {
 		t.Errorf("looked at %q", r.sides.seen)
 	}
 }
+
+// An order that comes before the first pass shows no groups without a time.
+func TestSyncer_AcceptBeforeTheFirstPass(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.sides.put("src", "billing", 500)
+	if _, err := r.Accept(t.Context(), []string{"billing"}, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.heard {
+		t.Errorf("told of a pass at %v", p.At)
+	}
+	r.pass()
+	r.wants("billing", StateSynced, 490)
+}
