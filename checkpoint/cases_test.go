@@ -281,3 +281,25 @@ func TestRule_RenameChanges(t *testing.T) {
 		t.Errorf("goes on: %+v", r)
 	}
 }
+
+// A lane that waits for an operator, or is not open since the last start, may do so for weeks. What the target has stays
+// there as long.
+func TestRule_WaitingLanesKeepWhatTheTargetHas(t *testing.T) {
+	t.Parallel()
+	held, unopened := standard(t), standard(t)
+	held.Held, unopened.Map = model.ReasonDiverged, nil
+	for state, lane := range map[State]Lane{StateLaneHeld: held, StateNotYetCopied: unopened} {
+		s := situation{source: at(610), target: at(500), base: base(510, 500), lane: lane}
+		if r := s.row(t); r.State != state || r.Write || r.Save {
+			t.Errorf("%s, written an hour ago: %+v", state, r)
+		}
+		s.base.At = start.Add(-13 * time.Hour)
+		if r := s.row(t); r.State != state || !r.Write || r.Translated != 500 || r.Base.Next != 500 || r.Base.At != start || !r.Save {
+			t.Errorf("%s, written 13 hours ago: %+v", state, r)
+		}
+		s.target = at(501)
+		if r := s.row(t); r.State != state || r.Write || r.Save {
+			t.Errorf("%s, moved by somebody: %+v", state, r)
+		}
+	}
+}

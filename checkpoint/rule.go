@@ -29,9 +29,9 @@ func (q *place) plan() {
 	switch {
 	case q.lane.Map == nil:
 		r.State = StateNotYetCopied
+		q.stay()
 	case q.lane.Held != "":
-		r.State, r.Detail = StateLaneHeld, string(q.lane.Held)
-		q.last()
+		q.keep(StateLaneHeld, string(q.lane.Held))
 	case q.s.unreadable != nil:
 		q.keep(StateSourceUnreadable, q.s.unreadable.Error())
 	case q.s.src.Unstable[r.Key] != nil:
@@ -47,7 +47,7 @@ func (q *place) plan() {
 // settle says what the row means for the group, and holds writes back where nothing is to be written.
 func (q *place) settle() {
 	r := q.r
-	if r.State != StateSynced && r.Translated >= 0 {
+	if r.State != StateSynced && r.Translated >= 0 && q.lane.Map != nil {
 		r.Again = q.again()
 	}
 	if q.p.Rules.Sync {
@@ -73,10 +73,15 @@ func (q *place) last() {
 	}
 }
 
-// keep leaves the target as it is, and lets it not forget what lockstep wrote there.
+// keep leaves the target as it is, shows what is known from before, and stays.
 func (q *place) keep(state State, detail string) {
 	q.r.State, q.r.Detail = state, detail
 	q.last()
+	q.stay()
+}
+
+// stay lets the target not forget what lockstep wrote there, however long nothing new is written.
+func (q *place) stay() {
 	if q.mine && q.s.blocked == "" && q.unseen == nil && q.r.Target == q.base.Next {
 		q.refresh()
 	}
