@@ -87,14 +87,31 @@ func (b *Bases) Forget(ctx context.Context, groups ...string) error {
 	return b.put(ctx, changes)
 }
 
-// put makes changes durable, and then shows them. A nil base is one to forget.
+// put makes changes durable, and then shows them. A nil base is one to forget. Whoever finds an earlier put without an
+// answer waits for that first, so that a state topic which takes nothing does not fill the memory with repetitions.
 func (b *Bases) put(ctx context.Context, changes map[string]map[Key]*Base) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stateWait, errStateWait)
+	defer cancel()
 	select {
 	case <-b.turn:
-		defer func() { b.turn <- struct{}{} }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("store the positions of %d groups: %w", len(changes), context.Cause(ctx))
 	}
+	stored := make(chan error, 1)
+	go func() {
+		defer func() { b.turn <- struct{}{} }()
+		stored <- b.store(context.WithoutCancel(ctx), changes)
+	}()
+	select {
+	case err := <-stored:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("store the positions of %d groups: %w", len(changes), context.Cause(ctx))
+	}
+}
+
+// store is put for the one who has the turn.
+func (b *Bases) store(ctx context.Context, changes map[string]map[Key]*Base) error {
 	all, entries := b.All(), []statelog.Entry(nil)
 	after := make(map[string]map[Key]Base, len(changes))
 	for _, group := range slices.Sorted(maps.Keys(changes)) {

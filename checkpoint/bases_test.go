@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -290,6 +291,47 @@ func FuzzBasesRead(f *testing.F) {
 			if parts, ok := statelog.SplitKey(key); ok && len(parts) > 1 {
 				h.Of(parts[1])
 			}
+		}
+	})
+}
+
+// silentTopic takes entries and does not answer before it is told to.
+type silentTopic struct {
+	stateTopic
+	puts   int
+	answer chan struct{}
+}
+
+func (s *silentTopic) Put(ctx context.Context, es ...statelog.Entry) error {
+	s.puts++
+	select {
+	case <-s.answer:
+		return s.stateTopic.Put(ctx, es...)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A state topic that takes nothing holds a pass up for a while only, and is not given the same again and again.
+func TestBases_StateTopicThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		topic := &silentTopic{answer: make(chan struct{})}
+		b := newBases(&topic.stateTopic, topic)
+		row := saved("billing", Key{"orders", 0}, Base{Source: 10, Next: 10, At: time.Now()})
+		for range 3 {
+			if err := b.Save(t.Context(), []Row{row}); !errors.Is(err, errStateWait) {
+				t.Fatalf("saving returned %v", err)
+			}
+		}
+		synctest.Wait()
+		if len(b.All()) > 0 || topic.puts != 1 {
+			t.Errorf("%d puts are on their way, and %v is shown", topic.puts, b.All())
+		}
+		close(topic.answer)
+		row.Base.Next = 20
+		if err := b.Save(t.Context(), []Row{row}); err != nil || b.All()["billing"][row.Key].Next != 20 {
+			t.Errorf("afterwards: %v, %+v", err, b.All())
 		}
 	})
 }

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -92,9 +93,11 @@ func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 // stateWait is for how long a pass waits for the state topic before it is shown that it does not answer.
 const stateWait = 20 * time.Second
 
+var errStateWait = errors.New("the state topic has not answered in time")
+
 // readState returns when everything in the state topic was read.
 func (a *attempt) readState(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stateWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, stateWait, errStateWait)
 	defer cancel()
 	return sideFault(StateTargetUnreadable, "read the state topic", a.s.opt.Barrier(ctx))
 }

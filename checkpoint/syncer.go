@@ -201,7 +201,9 @@ func (s *Syncer) note(ctx context.Context, p Pass) {
 	if p.Err != nil || s.opt.History == nil {
 		return
 	}
-	err := s.opt.History.Note(ctx, p)
+	note, cancel := context.WithTimeoutCause(ctx, stateWait, errStateWait)
+	defer cancel()
+	err := s.opt.History.Note(note, p)
 	if ctx.Err() != nil {
 		return
 	}
