@@ -438,6 +438,10 @@ func TestOffsetsExport_ImportBringsBack(t *testing.T) {
 			t.Errorf("%s: exported\n%s\nand after the import\n%s", form, text, again)
 		}
 	}
+	out, errs := w.lockstep(exitFailed, "export", "--link", "dr", "--group", "g1", "--group", "g9", "-o", "csv")
+	if mustContain(t, errs, `"g9"`); out != "" {
+		t.Errorf("exported without a group that was named: %q", out)
+	}
 	one, _ := w.lockstep(0, "export", "--link", "dr", "--group", "g,2", "-o", "csv")
 	if one != "orders,0,1\norders,1,5\norders,2,10\n" {
 		t.Errorf("one group: %q", one)

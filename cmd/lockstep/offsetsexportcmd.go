@@ -57,12 +57,17 @@ func (a *app) exportOffsets(cmd *cobra.Command, f *offsetsFlags) error {
 	}
 	is := chosen(topics)
 	ps := slices.DeleteFunc(reset.Of(p.Groups), func(p reset.Position) bool { return !is(p.Key) })
-	if len(ps) == 0 {
+	if len(ps) == 0 && f.allGroups {
 		return fmt.Errorf("no positions on cluster %s", c.Name())
+	}
+	for _, g := range f.groups {
+		if !slices.ContainsFunc(ps, func(p reset.Position) bool { return p.Group == g }) {
+			return fmt.Errorf("nothing is exported: group %q has no such positions on cluster %s", g, c.Name())
+		}
 	}
 	for _, g := range sortedKeys(p.Groups) {
 		if n := len(p.Groups[g].Unstable); n > 0 {
-			fmt.Fprintf(a.stderr, "group %s: %s left out, which an open transaction is about to change\n", g, plural(n, "position"))
+			fmt.Fprintf(a.stderr, "group %s: %s left out, which an open transaction is about to change\n", printable(g), plural(n, "position"))
 		}
 	}
 	if a.output == "json" {
