@@ -127,7 +127,7 @@ func (h *History) note(entries []statelog.Entry, t subjectTopic, rows []Row, at 
 			had, entries = add(had, entries, t, moment{at: h.lastAt, mark: true, spots: spotsOf(before)})
 		}
 		_, entries = add(had, entries, t, moment{at: at, mark: true, spots: spotsOf(rows)})
-	case len(had) == 0, at.Sub(newest.at) >= momentsFrom && !newest.shows(rows):
+	case len(had) == 0, at.Sub(newest.at) >= momentsFrom && !newest.shows(rows) && !newest.reopening(rows):
 		_, entries = add(had, entries, t, moment{at: at, spots: spotsOf(rows)})
 	}
 	return entries
@@ -294,6 +294,14 @@ func spotsOf(rows []Row) []spot {
 func (m moment) shows(rows []Row) bool {
 	return slices.EqualFunc(m.spots, rows, func(s spot, r Row) bool {
 		return s == spot{r.Partition, r.Source, r.Translated, r.Target, r.State}
+	})
+}
+
+// reopening reports whether rows differ from a moment in nothing but lanes that are not open yet, as after every start:
+// restarts would take the place of what happened.
+func (m moment) reopening(rows []Row) bool {
+	return slices.EqualFunc(m.spots, rows, func(s spot, r Row) bool {
+		return s.partition == r.Partition && s.source == r.Source && s.target == r.Target && (s.state == r.State || r.State == StateNotYetCopied)
 	})
 }
 

@@ -53,6 +53,24 @@ func TestHistory_OnePerMinuteAndOnlyWhatChanged(t *testing.T) {
 	}
 }
 
+// A start shows lanes that are not open yet, which is no news of a group that did not move.
+func TestHistory_StartsTakeNoPlace(t *testing.T) {
+	t.Parallel()
+	n := newNotes(t)
+	n.pass(start, stood(20, StateSynced))
+	opening := stood(20, StateNotYetCopied)
+	opening.Translated = -1
+	n.pass(start.Add(2*time.Minute), opening)
+	if got := n.h.Of("billing"); len(got) != 1 || got[0].Positions[0].State != StateSynced {
+		t.Errorf("kept %+v", got)
+	}
+	opening.Source = 40
+	n.pass(start.Add(4*time.Minute), opening)
+	if got := n.sources(); !slices.Equal(got, []int64{20, 40}) {
+		t.Errorf("a group that moved while its lane is closed: kept %v", got)
+	}
+}
+
 func TestHistory_BeforeAndAfterWhatIsUnusual(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ before, after Row }{

@@ -348,7 +348,7 @@ func (a *app) groupsHistoryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "history GROUP",
 		Short:             "Show where a group stood over the last week",
-		Long:              "Show where a group stood over the last week: some twenty moments, closer together the newer they are." + offlineGroups,
+		Long:              "Show where a group stood over the last week: some twenty moments, closer together the newer they are. Each topic is there at the times when something of it changed." + offlineGroups,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeGroups,
 		RunE: func(cmd *cobra.Command, args []string) error {
