@@ -164,7 +164,7 @@ func TestLagCheck_LineAndExitCode(t *testing.T) {
 			"LAG CRITICAL - group dr:billing: 10 records behind, for at least 40s, critical above 30s | groups_records=10;;;0 groups_seconds=40s;;30;0\n"},
 		"one group": {lagBackend{link: dr, groups: []api.Group{groupBehind("audit", 120, 2), groupBehind("late", 5000, 90)}}, "--group audit --warn 1000", 0,
 			"LAG OK - 1 group at most 120 records behind, 2.0s (warning above 1000 records) | groups_records=120;1000;;0 groups_seconds=2s;;;0\n"},
-		"no such group": {lagBackend{link: dr}, "--group nobody --warn 1000", 3, "LAG UNKNOWN - no group \"nobody\": lockstep groups list --all shows the groups\n"},
+		"no such group": {lagBackend{link: dr}, "--group nobody --warn 1000", 3, "LAG UNKNOWN - no group \"nobody\" that has lag: lockstep groups list --all shows the groups\n"},
 		"no lanes":      {lagBackend{link: api.Link{Name: "dr", State: "not_owned"}}, "--warn 1000", 3, "LAG UNKNOWN - link dr: it has no lanes: not_owned\n"},
 		"topic without lanes": {lagBackend{link: api.Link{Name: "dr", Problems: []api.TopicProblem{{Topic: "payments", Detail: "no CREATE"}}}, lanes: lanes}, "--warn 1000", 3,
 			"LAG UNKNOWN - topic dr:payments: it is not copied: no CREATE | lanes_records=3;1000;;0 lanes_seconds=0.25s;;;0\n"},

@@ -293,7 +293,7 @@ func (a *app) checkLag(cmd *cobra.Command, w lagWanted) (code int, err error) {
 		return 0, err
 	}
 	if w.group != "" && len(seen.groups) == 0 && len(seen.missing) == 0 {
-		return 0, fmt.Errorf("no group %q: lockstep groups list --all shows the groups", w.group)
+		return 0, fmt.Errorf("no group %q that has lag: lockstep groups list --all shows the groups", w.group)
 	}
 	c := seen.verdict(warn, crit)
 	return c.Code, a.printCheck(seen, c, w, warn, crit)

@@ -106,7 +106,7 @@ func (a *app) readLag(cmd *cobra.Command, w lagWanted) (api.LagAnswer, error) {
 		return err
 	})
 	if err == nil && w.group != "" && out.Groups == nil {
-		err = usage(fmt.Errorf("no group %q: lockstep groups list --all shows the groups", w.group))
+		err = usage(fmt.Errorf("no group %q that has lag: lockstep groups list --all shows the groups", w.group))
 	}
 	slices.SortStableFunc(out.Lag, func(x, y api.Lag) int { return worseLag(x.Records, y.Records, x.Seconds, y.Seconds) })
 	slices.SortStableFunc(out.Groups, func(x, y api.GroupLag) int { return worseLag(x.Records, y.Records, x.Seconds, y.Seconds) })
