@@ -90,7 +90,7 @@ func Remedy(s State, link, group string) string {
 	case StateMovedOnTarget, StateExistsOnTarget:
 		return accept + " puts it where it stands on the source"
 	case StateSuspectSource:
-		return "look whether the source's position is meant; " + accept + " follows it"
+		return "look whether that is meant on the source; " + accept + " follows it"
 	case StateLaneHeld:
 		return "lockstep lanes list --link " + shellWord(link) + " tells why and what helps"
 	case StateNotAuthorized:

@@ -491,3 +491,15 @@ billing  orders  0          target  0      10          10   6         4    "m6"
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 }
+
+// A column that would be empty does not make the table wider than a terminal; CSV keeps its columns.
+func TestOffsetsList_WithoutMetadata(t *testing.T) {
+	t.Parallel()
+	ps := []sidePart{{Group: "billing", Topic: "orders", Side: sideSource, Start: ptr(int64(0)), StableEnd: ptr(int64(10)), End: ptr(int64(10)), Position: ptr(int64(4)), Lag: ptr(int64(6)), Metadata: ptr("")}}
+	for output, want := range map[string]string{"table": "LAG", "csv": "METADATA"} {
+		tab := (&app{output: output}).sidesTable(ps, true)
+		if last := len(tab.head) - 1; tab.head[last] != want || len(tab.rows[0]) != len(tab.head) {
+			t.Errorf("%s: %q, %q", output, tab.head, tab.rows)
+		}
+	}
+}
