@@ -71,6 +71,7 @@ func TestExitCodes(t *testing.T) {
 		"lag of one and of all":      {[]string{"lag", "--groups", "--group", "g"}, exitUsage, "exclude each other"},
 		"lag with a word too much":   {[]string{"lag", "30s"}, exitUsage, "30s"},
 		"lag with a wrong flag":      {[]string{"lag", "--nonsense"}, exitUsage, "nonsense"},
+		"server misspelt":            {[]string{"status", "--server", "junk"}, exitUsage, "http://host:port"},
 		"lane misspelt":              {[]string{"lanes", "show", "dr.orders.3"}, exitUsage, "LINK:TOPIC/PARTITION"},
 		"lane to retry misspelt":     {[]string{"lanes", "retry", "dr.orders.3", "--yes"}, exitUsage, "LINK:TOPIC/PARTITION"},
 		"retry of nothing":           {[]string{"lanes", "retry", "--yes"}, exitUsage, "--all"},

@@ -16,7 +16,7 @@ func (a *app) offsetsExportCommand() *cobra.Command {
 		Use:   "export --link L (--group G | --all-groups) -o csv|json",
 		Short: "Write positions of groups to standard output",
 		Long: "Write positions of groups to standard output. The CSV is that of kafka-consumer-groups.sh, which reads it with --from-file: " +
-			"topic,partition,offset for one group, the group before them for several, no header. JSON keeps the metadata of positions too. offsets " +
+			"topic,partition,offset for one --group, otherwise the group before them, no header. JSON keeps the metadata of positions too. offsets " +
 			"import reads both.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.exportOffsets(cmd, &f) },
 	}
@@ -73,5 +73,5 @@ func (a *app) exportOffsets(cmd *cobra.Command, f *offsetsFlags) error {
 	if a.output == "json" {
 		return reset.WriteJSON(a.stdout, ps)
 	}
-	return reset.WriteCSV(a.stdout, ps)
+	return reset.WriteCSV(a.stdout, ps, len(f.groups) == 1)
 }

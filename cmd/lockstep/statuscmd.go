@@ -21,7 +21,11 @@ import (
 // before them, and its status tells them.
 func (a *app) service(cmd *cobra.Command) (*api.Client, error) {
 	if a.server != "" {
-		return api.NewClient(a.server, nil)
+		svc, err := api.NewClient(a.server, nil)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--server: %w", err))
+		}
+		return svc, nil
 	}
 	cfg, err := a.load(cmd)
 	var e *exitError
