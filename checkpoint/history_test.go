@@ -57,16 +57,19 @@ func TestHistory_OnePerMinuteAndOnlyWhatChanged(t *testing.T) {
 func TestHistory_StartsTakeNoPlace(t *testing.T) {
 	t.Parallel()
 	n := newNotes(t)
-	n.pass(start, stood(20, StateSynced))
 	opening := stood(20, StateNotYetCopied)
 	opening.Translated = -1
-	n.pass(start.Add(2*time.Minute), opening)
-	if got := n.h.Of("billing"); len(got) != 1 || got[0].Positions[0].State != StateSynced {
-		t.Errorf("kept %+v", got)
+	for i, s := range []State{StateSynced, StateSuspectSource} {
+		for j, r := range []Row{stood(20, s), opening, stood(20, s)} {
+			n.pass(start.Add(time.Duration(3*i+j)*10*time.Second), r)
+		}
+		if got := n.h.Of("billing"); len(got) != i+1 || got[i].Positions[0].State != s {
+			t.Errorf("%s: kept %+v", s, got)
+		}
 	}
 	opening.Source = 40
 	n.pass(start.Add(4*time.Minute), opening)
-	if got := n.sources(); !slices.Equal(got, []int64{20, 40}) {
+	if got := n.sources(); !slices.Equal(got, []int64{20, 20, 40}) {
 		t.Errorf("a group that moved while its lane is closed: kept %v", got)
 	}
 }
