@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/internal/kafka"
+	"lockstep/internal/pause"
 )
 
 // Commit writes positions of one group, as a client that is no member: the coordinator refuses it while the group has
@@ -51,7 +52,7 @@ func atCoordinator(ctx context.Context, c *kafka.Cluster, group string, do func(
 		} else {
 			err = lost[group]
 		}
-		if !isMoving(err) || !pause(ctx, coordinatorPause<<try) {
+		if !isMoving(err) || !pause.For(ctx, coordinatorPause<<try) {
 			break
 		}
 	}
@@ -77,17 +78,6 @@ func moving(refused map[Key]error) error {
 		}
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // commitAt sends one commit to a coordinator.

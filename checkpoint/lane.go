@@ -10,7 +10,9 @@ import (
 // Lane is what a plan needs to know of one source partition.
 type Lane struct {
 	DstTopic string
-	Map      *offsetsync.Map // a picture of its own; nil before the lane was opened
+	// SrcID is the id of the source topic that the map is about; zero when not known.
+	SrcID model.TopicID
+	Map   *offsetsync.Map // a picture of its own; nil before the lane was opened
 	// Opening is the number of the newest opening: while it is the same, the map only grows.
 	Opening uint64
 	// Held is why offsets of the source do not mean what the map says: the source topic is another one (recreated,

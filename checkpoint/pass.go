@@ -364,6 +364,7 @@ func (a *attempt) decide(ctx context.Context, names []string) ([]Row, error) {
 		return nil, err
 	}
 	rows := Plan(in)
+	a.holdStrangers(ctx, rows)
 	for i := range rows {
 		switch r := &rows[i]; {
 		case r.State == StateSyncOff && a.hold.Writes != "":

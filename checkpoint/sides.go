@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/internal/kafka"
+	"lockstep/internal/model"
 )
 
 // clusters are the two real sides.
@@ -58,6 +59,20 @@ func (c clusters) Target(ctx context.Context, names []string) Picture {
 
 func (c clusters) Ends(ctx context.Context, keys []Key) map[Key]int64 {
 	return offsetsAt(ctx, c.src, keys, kafka.AtEnd)
+}
+
+func (c clusters) SourceIDs(ctx context.Context, topics []string) map[string]model.TopicID {
+	meta, err := c.src.Metadata(ctx, topics...)
+	if err != nil {
+		return nil
+	}
+	out := make(map[string]model.TopicID, len(topics))
+	for name, t := range meta.Topics {
+		if t.Err == nil {
+			out[name] = t.ID
+		}
+	}
+	return out
 }
 
 func (c clusters) Starts(ctx context.Context, keys []Key) map[Key]int64 {

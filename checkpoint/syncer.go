@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockstep/internal/model"
 )
 
 // Sides asks both clusters.
@@ -20,6 +22,8 @@ type Sides interface {
 	Target(ctx context.Context, names []string) Picture
 	// Ends returns the present ends of source partitions; those that did not answer are left out.
 	Ends(ctx context.Context, parts []Key) map[Key]int64
+	// SourceIDs returns the present ids of source topics; those that did not answer are left out.
+	SourceIDs(ctx context.Context, topics []string) map[string]model.TopicID
 	// Starts returns where target partitions begin; those that did not answer are left out.
 	Starts(ctx context.Context, parts []Key) map[Key]int64
 	// Apply commits what rows say on the target, and returns them with what became of them.

@@ -138,6 +138,7 @@ type fakeSides struct {
 	now      time.Time
 	src, dst map[string]Group
 	ends     map[Key]int64
+	ids      map[string]model.TopicID
 	srcErr   error // of the whole source
 	dstErr   error // of the whole target
 	failed   map[string]error
@@ -233,6 +234,8 @@ func (f *fakeSides) Ends(_ context.Context, keys []Key) map[Key]int64 {
 	f.asked = append(f.asked, keys...)
 	return f.ends
 }
+
+func (f *fakeSides) SourceIDs(context.Context, []string) map[string]model.TopicID { return f.ids }
 
 func (f *fakeSides) Starts(context.Context, []Key) map[Key]int64 { return nil }
 

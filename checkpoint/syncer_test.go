@@ -366,6 +366,29 @@ func TestSyncer_LaneHeldAndOpenedAgain(t *testing.T) {
 	r.wants("billing", StateSynced, 99_995)
 }
 
+// A topic that was deleted and made again is noticed seconds later by whoever watches topics. A group that begins anew in
+// it does not take the target back meanwhile.
+func TestSyncer_TopicMadeAgainMovesNothingBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	lane := r.lanes[orders]
+	lane.SrcID = model.TopicID{1}
+	r.lanes[orders] = lane
+	r.sides.put("src", "billing", 500)
+	r.pass()
+	r.sides.put("src", "billing", 50)
+	for _, ids := range []map[string]model.TopicID{{"orders": {2}}, nil} {
+		r.sides.ids = ids
+		r.pass()
+		if s, _ := r.Last().Summary("billing", nil); r.sides.at("dst", "billing") != 490 || s.State == StateSynced || r.store.of["billing"][orders].Next != 490 {
+			t.Errorf("ids %v: the group is %+v, its base %+v", ids, s, r.store.of["billing"])
+		}
+	}
+	r.sides.ids = map[string]model.TopicID{"orders": {1}}
+	r.passes()
+	r.wants("billing", StateSynced, 40)
+}
+
 func TestSyncer_RunPassesAndWakes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
@@ -61,6 +62,7 @@ type Manager struct {
 	budget *Budget
 
 	metrics        *Metrics
+	delay          prometheus.Observer // of metrics, for this link
 	limiter        *rate.Limiter
 	tuned          atomic.Pointer[Tuning]
 	keeps          atomic.Bool // the claim outlives Run
@@ -136,6 +138,7 @@ func newManager(opt Options, codecs *batch.Codecs, store *offsetsync.Store) *Man
 		lanes: make(map[model.Lane]*lane), senders: make(map[int32]*sender), fetchers: make(map[int32][]*fetcher),
 		unrouted: make(map[*lane]struct{}), unled: make(map[parked]struct{}), ordering: make(map[string]bool),
 	}
+	m.delay = m.metrics.delay.WithLabelValues(opt.Link)
 	m.work, m.stopWork = context.WithCancelCause(context.Background())
 	m.terms, m.around = newTerms(m), newNeighbours(m)
 	m.source.changed = make(chan struct{})

@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -83,10 +84,9 @@ type round struct {
 // answer wakes it; its second batch has to wait for the next request, as a broker refuses two for one partition.
 func (s *sender) gather(first *lane) *round {
 	r := &round{}
-	in := make(map[*lane]struct{})
 	var again []*lane
 	for l := first; l != nil; l = s.next(r) {
-		if _, twice := in[l]; twice {
+		if slices.ContainsFunc(r.batches, func(o *outgoing) bool { return o.lane == l }) {
 			again = append(again, l)
 			continue
 		}
@@ -94,7 +94,6 @@ func (s *sender) gather(first *lane) *round {
 		if o == nil {
 			continue
 		}
-		in[l] = struct{}{}
 		r.batches = append(r.batches, o)
 		r.size += len(o.raw)
 		if l.sendable() {
@@ -153,27 +152,27 @@ func (s *sender) request(r *round) kmsg.Request {
 // errUnanswered is the outcome of a batch that the broker's answer does not mention.
 var errUnanswered = errors.New("the answer does not name the partition")
 
-// answer is what a broker says of one batch.
+// answer is what a broker says of one partition: by the topic's id from version 13 of produce on, else by its name.
 type answer struct {
-	base int64
-	err  error
+	topic     string
+	id        model.TopicID
+	partition int32
+	base      int64
+	err       error
 }
 
 func (s *sender) answered(r *round, resp kmsg.Response, err error) {
-	answers := make(map[partKey]answer, len(r.batches))
+	var answers []answer
 	if pr, ok := resp.(*kmsg.ProduceResponse); ok && err == nil {
 		s.m.throttled(sideTarget, &s.throttle, pr.ThrottleMillis)
-		collect(pr, answers)
+		answers = collect(pr)
 	}
 	lanes := make([]*lane, len(r.batches))
 	for i, o := range r.batches {
 		lanes[i] = o.lane
 		a := answer{err: err}
 		if err == nil {
-			var ok bool
-			if a, ok = find(answers, o.lane.dstPart()); !ok {
-				a = answer{err: errUnanswered}
-			}
+			a = find(answers, o.lane.dstPart(), i)
 		}
 		o.lane.settle(o, a.base, a.err)
 	}
@@ -181,29 +180,24 @@ func (s *sender) answered(r *round, resp kmsg.Response, err error) {
 	s.m.wakeSender(lanes...)
 }
 
-// partKey finds a batch by what a produce answer names: the topic's id from version 13 on, else its name.
-type partKey struct {
-	topic     string
-	id        model.TopicID
-	partition int32
-}
-
-// find looks a partition up by id, then by name: produce answers by id from version 13 on.
-func find(answers map[partKey]answer, p kafka.Part) (answer, bool) {
-	a, ok := answers[partKey{id: p.ID, partition: p.Partition}]
-	if !ok {
-		a, ok = answers[partKey{topic: p.Topic, partition: p.Partition}]
-	}
-	return a, ok
-}
-
-func collect(pr *kmsg.ProduceResponse, answers map[partKey]answer) {
+func collect(pr *kmsg.ProduceResponse) (answers []answer) {
 	for i := range pr.Topics {
 		t := &pr.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			k := partKey{topic: t.Topic, id: t.TopicID, partition: p.Partition}
-			answers[k] = answer{base: p.BaseOffset, err: kafka.ProduceError(p)}
+			answers = append(answers, answer{t.Topic, t.TopicID, p.Partition, p.BaseOffset, kafka.ProduceError(p)})
 		}
 	}
+	return answers
+}
+
+// find looks for a partition's answer, first where it usually stands.
+func find(answers []answer, p kafka.Part, usually int) answer {
+	for i := range answers {
+		a := &answers[(usually+i)%len(answers)]
+		if a.partition == p.Partition && (a.id == p.ID && a.topic == "" || a.topic == p.Topic) {
+			return *a
+		}
+	}
+	return answer{err: errUnanswered}
 }

@@ -3,6 +3,7 @@ package replicator
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -35,8 +36,8 @@ func (l *lane) sendable() bool {
 }
 
 func (l *lane) sendableLocked() bool {
-	return l.open && !l.draining && !l.forked && l.verdict == goOn && len(l.out) > 0 && len(l.inflight) < l.windowLocked() &&
-		l.out[0].needPlan <= l.durableJumps
+	return l.open && !l.draining && !l.forked && l.verdict == goOn && len(l.out) > 0 &&
+		(len(l.inflight) == 0 || len(l.inflight) < l.windowLocked()) && l.out[0].needPlan <= l.durableJumps
 }
 
 // windowLocked is how many batches may be unanswered. A partition that does not know the producer id accepts any
@@ -64,8 +65,7 @@ func (l *lane) old(ts int64) bool {
 func (l *lane) settle(o *outgoing, base int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inflight[0] = nil
-	l.inflight = l.inflight[1:]
+	l.inflight = slices.Delete(l.inflight, 0, 1) // few; their place is used again
 	if err == nil && len(l.failed) == 0 && base >= l.cursor.Dst {
 		l.landLocked(o, base)
 	} else {

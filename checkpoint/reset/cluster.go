@@ -9,6 +9,7 @@ import (
 
 	"lockstep/checkpoint"
 	"lockstep/internal/kafka"
+	"lockstep/internal/pause"
 )
 
 // Cluster is [Offsets] of a Kafka cluster.
@@ -25,7 +26,7 @@ const (
 // had a group the question itself makes the first one.
 func (c Cluster) Reread(ctx context.Context, groups []string) (p checkpoint.Picture) {
 	for try := range rereads {
-		if p = checkpoint.Reread(ctx, c.C, groups); !onTheirWay(p) || !wait(ctx, rereadPause<<try) {
+		if p = checkpoint.Reread(ctx, c.C, groups); !onTheirWay(p) || !pause.For(ctx, rereadPause<<try) {
 			break
 		}
 	}
@@ -42,17 +43,6 @@ func onTheirWay(p checkpoint.Picture) bool {
 		}
 	}
 	return moving(p.Partial)
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // Commit implements [Offsets].

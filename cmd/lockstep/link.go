@@ -17,6 +17,7 @@ import (
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
+	"lockstep/internal/pause"
 	"lockstep/internal/statelog"
 	"lockstep/internal/when"
 	"lockstep/offsetsync"
@@ -167,7 +168,7 @@ func (l *link) prepare(ctx context.Context, once bool) error {
 			l.log.Warn("link cannot start yet", "error", err)
 		}
 		l.waits.Store(&said)
-		if !wait(ctx, retryEvery) {
+		if !pause.For(ctx, retryEvery) {
 			return nil
 		}
 	}
@@ -175,18 +176,6 @@ func (l *link) prepare(ctx context.Context, once bool) error {
 
 // retryEvery is the pause between two looks at a cluster that does not answer.
 const retryEvery = 2 * time.Second
-
-// wait pauses, and returns false when ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 func isRefusal(err error) bool {
 	var e *exitError

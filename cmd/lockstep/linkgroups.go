@@ -9,6 +9,7 @@ import (
 	"lockstep/checkpoint"
 	"lockstep/config"
 	"lockstep/internal/model"
+	"lockstep/internal/pause"
 	"lockstep/offsetsync"
 )
 
@@ -58,7 +59,7 @@ func (l *link) selects(topic string) (dst string, ok bool) {
 // keepGroups keeps the groups in step from the first look at the topics on: before it, lanes are not known.
 func (l *link) keepGroups(ctx context.Context) {
 	for !l.ready.Load() {
-		if !wait(ctx, 50*time.Millisecond) {
+		if !pause.For(ctx, 50*time.Millisecond) {
 			return
 		}
 	}
@@ -92,7 +93,7 @@ func (l *link) syncGroupsOnce(ctx context.Context) error {
 		if l.groups.Last().Err == nil && len(l.undone()) == 0 {
 			return nil
 		}
-		if !wait(ctx, time.Second) {
+		if !pause.For(ctx, time.Second) {
 			return ctx.Err()
 		}
 	}
@@ -179,7 +180,7 @@ func groupLane(s *model.LaneStatus, m offsetsync.Mapped) checkpoint.Lane {
 		}
 		return lane
 	}
-	lane.Map, lane.Opening, lane.Held = m.Map, m.Opening, heldFor(s)
+	lane.Map, lane.Opening, lane.SrcID, lane.Held = m.Map, m.Opening, m.Identity.Src, heldFor(s)
 	if m.Fault != nil && lane.Held == model.ReasonNone {
 		lane.Held = model.ReasonPlanLost
 	}

@@ -16,6 +16,7 @@ import (
 	"lockstep/internal/kafka"
 	"lockstep/internal/kafkatest"
 	"lockstep/internal/model"
+	"lockstep/internal/pause"
 	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
 )
@@ -158,7 +159,7 @@ func TestRemove_OwnerThatBeatsIsLeftAlone(t *testing.T) {
 	var beating = make(chan struct{})
 	go func() {
 		defer close(beating)
-		for n := uint64(2); wait(ctx, 50*time.Millisecond); n++ {
+		for n := uint64(2); pause.For(ctx, 50*time.Millisecond); n++ {
 			s.beat(t, n)
 		}
 	}()

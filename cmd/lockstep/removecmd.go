@@ -15,6 +15,7 @@ import (
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
+	"lockstep/internal/pause"
 	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
 )
@@ -219,7 +220,7 @@ func (r *remover) do(ctx context.Context) ([]model.OrderStep, error) {
 			err = eerr
 			break
 		}
-		if !wait(ctx, 100*time.Millisecond) {
+		if !pause.For(ctx, 100*time.Millisecond) {
 			return []model.OrderStep{r.step}, nil // ordered, not seen to be done
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/internal/kafka"
+	"lockstep/internal/pause"
 )
 
 // TopicPrefix is how the names of all scratch topics begin.
@@ -116,7 +117,7 @@ func (p *prober) awaitLeader(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, kerr.TopicAuthorizationFailed) || !pause(ctx, lookEach) {
+		if errors.Is(err, kerr.TopicAuthorizationFailed) || !pause.For(ctx, lookEach) {
 			return fmt.Errorf("wait for the leader of %s: %w", p.report.Topic, err)
 		}
 	}
@@ -197,16 +198,4 @@ func withText(err error, text *string) error {
 		return err
 	}
 	return fmt.Errorf("%w (%s)", err, *text)
-}
-
-// pause waits, and returns false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
