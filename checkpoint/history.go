@@ -291,13 +291,6 @@ func spotsOf(rows []Row) []spot {
 	return out
 }
 
-// shows reports whether a moment and rows are of the same positions and states.
-func (m moment) shows(rows []Row) bool {
-	return slices.EqualFunc(m.spots, rows, func(s spot, r Row) bool {
-		return s == spot{r.Partition, r.Source, r.Translated, r.Target, r.State}
-	})
-}
-
 // reopening reports whether rows show what a moment does, or differ in nothing but lanes that are not open yet, as after
 // every start: restarts would take the place of what happened.
 func (m moment) reopening(rows []Row) bool {
