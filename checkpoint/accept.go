@@ -23,7 +23,7 @@ func (s *Syncer) Accept(ctx context.Context, groups []string, dryRun bool) ([]mo
 		return nil, err
 	}
 	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
-	if err := a.see(ctx, func(g string) bool { return slices.Contains(groups, g) && a.settings.Filter.Excludes(g) == "" }); err != nil {
+	if err := a.see(ctx, a.chosen.want); err != nil { // all of them: a group that is not wanted is forgotten, see Sides
 		return nil, err
 	}
 	a.accept = make(map[string]bool, len(groups))
@@ -97,6 +97,9 @@ func (a *attempt) rememberAccepted(ctx context.Context, names []string, rows []R
 		}
 	}
 	p := a.s.Last()
+	if p.At.IsZero() {
+		return // before the first pass there is nothing that these rows could be shown with
+	}
 	p.Rows = a.m.all()
 	a.s.publish(ctx, p)
 }

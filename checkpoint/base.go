@@ -76,6 +76,9 @@ func stored(b Base) []Stamped {
 
 // merge returns what is to be remembered of two records of a position, of which b came later.
 func merge(a, b Base, now time.Time) []Stamped {
+	if a.DstGroup != b.DstGroup {
+		return b.Was // what was written into another group is of no use here
+	}
 	known := func(off int64) bool {
 		return off == b.Next || slices.ContainsFunc(b.Was, func(s Stamped) bool { return s.Offset == off })
 	}

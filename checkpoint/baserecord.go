@@ -2,13 +2,14 @@ package checkpoint
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
 )
 
-// baseValue is the stored form of the bases of a group in one topic. Times are milliseconds since 1970.
+// baseValue is the stored form of the bases of a group in a slice of a topic. Times are milliseconds since 1970.
 type baseValue struct {
 	V     int        `json:"v"`
 	Parts []basePart `json:"parts"`
@@ -25,6 +26,8 @@ type basePart struct {
 	Was     [][3]int64    `json:"was,omitempty"`
 	Ahead   bool          `json:"ahead,omitempty"`
 	Suspect *suspectValue `json:"suspect,omitempty"`
+	// DstGroup is left out where it is the group's own name.
+	DstGroup string `json:"dst_group,omitempty"`
 }
 
 type suspectValue struct {
@@ -34,9 +37,43 @@ type suspectValue struct {
 	Why     string `json:"why"`
 }
 
-// encodeBases writes the bases of a group in one topic, by partition.
-func encodeBases(group, topic string, of map[int32]Base) statelog.Entry {
-	e := statelog.Entry{Partition: partitionOf(group), Key: statelog.Key(kindBase, group, topic)}
+// sliceParts is how many partitions share a record: with all that is remembered of each it has 300 kB, and brokers take
+// one megabyte.
+const sliceParts = 1000
+
+// slice is the part of a topic that is in one record.
+type slice struct {
+	topic string
+	n     int32
+}
+
+func sliceOf(k Key) slice { return slice{k.Topic, k.Partition / sliceParts} }
+
+// baseKey names a record; the first slice of a topic, mostly the only one, goes without number.
+func baseKey(group string, s slice) string {
+	if s.n == 0 {
+		return statelog.Key(kindBase, group, s.topic)
+	}
+	return statelog.Key(kindBase, group, s.topic, strconv.Itoa(int(s.n)))
+}
+
+func splitBaseKey(key string) (group string, s slice, ok bool) {
+	parts, ok := statelog.SplitKey(key)
+	switch {
+	case !ok:
+		return "", s, false
+	case len(parts) == 3:
+		return parts[1], slice{parts[2], 0}, true
+	case len(parts) != 4:
+		return "", s, false
+	}
+	n, err := strconv.ParseInt(parts[3], 10, 32)
+	return parts[1], slice{parts[2], int32(n)}, err == nil && n > 0
+}
+
+// encodeBases writes the bases of a group in a slice of a topic, by partition.
+func encodeBases(group string, s slice, of map[int32]Base) statelog.Entry {
+	e := statelog.Entry{Partition: partitionOf(group), Key: baseKey(group, s)}
 	if len(of) == 0 {
 		return e // a tombstone
 	}
@@ -50,7 +87,7 @@ func encodeBases(group, topic string, of map[int32]Base) statelog.Entry {
 }
 
 func partOf(p int32, b Base) basePart {
-	v := basePart{Partition: p, Source: b.Source, Next: b.Next, At: b.At.UnixMilli(), Opening: b.Opening, Ahead: b.Ahead}
+	v := basePart{Partition: p, Source: b.Source, Next: b.Next, At: b.At.UnixMilli(), Opening: b.Opening, Ahead: b.Ahead, DstGroup: b.DstGroup}
 	for _, w := range stored(b) {
 		landed := int64(0)
 		if w.Landed {
@@ -65,7 +102,7 @@ func partOf(p int32, b Base) basePart {
 }
 
 func (v basePart) base() Base {
-	b := Base{Source: v.Source, Next: v.Next, At: time.UnixMilli(v.At), Opening: v.Opening, Ahead: v.Ahead}
+	b := Base{Source: v.Source, Next: v.Next, At: time.UnixMilli(v.At), Opening: v.Opening, Ahead: v.Ahead, DstGroup: v.DstGroup}
 	for _, w := range v.Was {
 		at := b.At.Add(-time.Duration(w[1]) * time.Millisecond)
 		b.Was = append(b.Was, Stamped{Offset: v.Next + w[0], At: at, Landed: w[2] != 0})

@@ -137,20 +137,20 @@ func withChanges(of map[Key]Base, changes map[Key]*Base) map[Key]Base {
 	return out
 }
 
-// entriesOf returns the records of the topics that changed, with all of the group's positions in them.
+// entriesOf returns the records in which something changed, with all of the group's positions in them.
 func entriesOf(group string, changes map[Key]*Base, of map[Key]Base) []statelog.Entry {
-	topics := map[string]map[int32]Base{}
+	records := map[slice]map[int32]Base{}
 	for k := range changes {
-		topics[k.Topic] = map[int32]Base{}
+		records[sliceOf(k)] = map[int32]Base{}
 	}
 	for k, base := range of {
-		if t, ok := topics[k.Topic]; ok {
-			t[k.Partition] = base
+		if r, ok := records[sliceOf(k)]; ok {
+			r[k.Partition] = base
 		}
 	}
-	out := make([]statelog.Entry, 0, len(topics))
-	for topic, of := range topics {
-		out = append(out, encodeBases(group, topic, of))
+	out := make([]statelog.Entry, 0, len(records))
+	for s, of := range records {
+		out = append(out, encodeBases(group, s, of))
 	}
 	return out
 }
@@ -158,11 +158,10 @@ func entriesOf(group string, changes map[Key]*Base, of map[Key]Base) []statelog.
 // read takes a record of the state topic. What an older record of the key said stays known for a while: a commit that
 // builds upon it may still be on its way, also one of another process.
 func (b *Bases) read(e statelog.Entry) error {
-	parts, ok := statelog.SplitKey(e.Key)
-	if !ok || len(parts) != 3 {
+	group, s, ok := splitBaseKey(e.Key)
+	if !ok {
 		return nil // of a release that stores something else under this name; nothing here builds upon it
 	}
-	group, topic := parts[1], parts[2]
 	of, err := decodeBases(e)
 	if err != nil {
 		return err
@@ -172,12 +171,12 @@ func (b *Bases) read(e statelog.Entry) error {
 	old := b.of[group]
 	out := make(map[Key]Base, len(old)+len(of))
 	for k, base := range old {
-		if k.Topic != topic {
+		if sliceOf(k) != s {
 			out[k] = base
 		}
 	}
 	for p, base := range of {
-		k := Key{topic, p}
+		k := Key{s.topic, p}
 		if was, known := old[k]; known {
 			base.Was = merge(was, base, b.now())
 		}

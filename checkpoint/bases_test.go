@@ -218,7 +218,7 @@ func TestBases_NewerFormatStopsTheReading(t *testing.T) {
 func goldenRecords() map[string]statelog.Entry {
 	k := subjectTopic{"billing/eu", "orders"}
 	return map[string]statelog.Entry{
-		"group": encodeBases(k.group, k.topic, map[int32]Base{
+		"group": encodeBases(k.group, slice{k.topic, 0}, map[int32]Base{
 			0: {Source: 12_345, Next: 12_339, At: start, Opening: 4, Was: []Stamped{{12_000, start.Add(-90 * time.Second), false}, {12_200, start.Add(-2 * time.Second), true}}},
 			7: {Source: 500, Next: 480, At: start.Add(-time.Hour), Opening: 1, Ahead: true, Suspect: &Suspicion{Source: 0, Since: start.Add(-time.Minute), Forever: true, Why: "it went back by 500, from 500 to 0"}},
 		}),
@@ -282,7 +282,7 @@ func FuzzBasesRead(f *testing.F) {
 			for g, of := range b.All() {
 				for k, base := range of {
 					base.wrote(base.Next+1, start)
-					encodeBases(g, k.Topic, map[int32]Base{k.Partition: base})
+					encodeBases(g, sliceOf(k), map[int32]Base{k.Partition: base})
 				}
 			}
 		}

@@ -145,7 +145,7 @@ func TestCase129_OffsetsDoNotExpire(t *testing.T) {
 	}{
 		{2 * time.Minute, 59 * time.Second, false}, {2 * time.Minute, 61 * time.Second, true},
 		{7 * 24 * time.Hour, 11 * time.Hour, false}, {7 * 24 * time.Hour, 13 * time.Hour, true},
-		{0, 11 * time.Hour, false}, {0, 13 * time.Hour, true},
+		{0, 11 * time.Hour, false}, {0, 13 * time.Hour, true}, {0, -time.Hour, true},
 	} {
 		s.rules.Retention, s.base.At = c.retention, start.Add(-c.age)
 		r := s.row(t)
@@ -228,5 +228,78 @@ func TestCase152_OpenTransactionHoldsThePosition(t *testing.T) {
 	}
 	if r.committed(nil, false); r.State != StateSynced || r.Target != 150 {
 		t.Errorf("and written: %+v", r)
+	}
+}
+
+// A group that stood at 0 when it was first seen, and is through since: somebody who sets it to 0 on the target, to have
+// all of it read there, has moved it. What lockstep wrote there once is no reason to take it back.
+func TestRule_SetBackToWhereItOnceStood(t *testing.T) {
+	t.Parallel()
+	b := base(510, 500)
+	b.Was = []Stamped{{Offset: 0, At: b.At, Landed: true}}
+	r := situation{source: at(510), target: at(500), lane: standard(t), base: b}.row(t)
+	if r.State != StateSynced || !r.Save || r.Write {
+		t.Fatalf("landed long ago: %+v", r)
+	}
+	if r := (situation{source: at(510), target: at(0), lane: standard(t), base: &r.Base}).row(t); r.State != StateMovedOnTarget || r.Write {
+		t.Errorf("set back: %+v", r)
+	}
+	if r := (situation{source: at(510), target: at(500), lane: standard(t), base: &r.Base}).row(t); r.Save || r.Write {
+		t.Errorf("without news: %+v", r)
+	}
+	if r := (situation{source: at(510), target: at(0), lane: standard(t), base: b}).row(t); !r.Write {
+		t.Errorf("a crash before the commit: %+v", r)
+	}
+}
+
+// What lockstep wrote into one group of the target tells nothing about another one, which groups.rename names now.
+func TestRule_RenameChanges(t *testing.T) {
+	t.Parallel()
+	in := Input{
+		Now: start, Rules: usual(), Lanes: map[Key]Lane{orders: standard(t)}, Bases: map[string]map[Key]Base{"billing": {orders: *base(510, 500)}},
+		Source: Picture{Groups: map[string]Group{"billing": group(610)}}, Target: Picture{Groups: map[string]Group{"dr-billing": group(500)}},
+	}
+	in.Rules.DstGroup = func(g string) string { return "dr-" + g }
+	if r := Plan(in)[0]; r.State != StateExistsOnTarget || r.Write {
+		t.Errorf("somebody's group, which stands where lockstep put another one: %+v", r)
+	}
+	in.Target.Groups = nil
+	r := Plan(in)[0]
+	if !r.Write || r.Base.DstGroup != "dr-billing" || r.Base.wrote(500, start) || r.Backwards {
+		t.Errorf("a new group: %+v", r)
+	}
+	if was := merge(*base(510, 500), r.Base, start.Add(-time.Hour)); len(was) > 0 {
+		t.Errorf("read back: %+v", was)
+	}
+	in.Bases["billing"] = map[Key]Base{orders: r.Base}
+	in.Target.Groups = map[string]Group{"dr-billing": group(r.Translated)}
+	if r := Plan(in)[0]; r.State != StateSynced || r.Save {
+		t.Errorf("written: %+v", r)
+	}
+	in.Source.Groups = map[string]Group{"billing": group(710)}
+	if r := Plan(in)[0]; !r.Write {
+		t.Errorf("goes on: %+v", r)
+	}
+}
+
+// A lane that waits for an operator, or is not open since the last start, may do so for weeks. What the target has stays
+// there as long.
+func TestRule_WaitingLanesKeepWhatTheTargetHas(t *testing.T) {
+	t.Parallel()
+	held, unopened := standard(t), standard(t)
+	held.Held, unopened.Map = model.ReasonDiverged, nil
+	for state, lane := range map[State]Lane{StateLaneHeld: held, StateNotYetCopied: unopened} {
+		s := situation{source: at(610), target: at(500), base: base(510, 500), lane: lane}
+		if r := s.row(t); r.State != state || r.Write || r.Save {
+			t.Errorf("%s, written an hour ago: %+v", state, r)
+		}
+		s.base.At = start.Add(-13 * time.Hour)
+		if r := s.row(t); r.State != state || !r.Write || r.Translated != 500 || r.Base.Next != 500 || r.Base.At != start || !r.Save {
+			t.Errorf("%s, written 13 hours ago: %+v", state, r)
+		}
+		s.target = at(501)
+		if r := s.row(t); r.State != state || r.Write || r.Save {
+			t.Errorf("%s, moved by somebody: %+v", state, r)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -80,8 +81,44 @@ func moving(refused map[Key]error) error {
 	return nil
 }
 
-// commitAt sends one commit to a coordinator.
+// commitBytes is about how much of a group is committed at once. A coordinator stores a commit as one batch, and refuses
+// what does not fit into one: of a group with very many positions, its members commit only some each.
+const commitBytes = 256 << 10
+
+// commitAt sends a group's positions to a coordinator, in several commits where one would be too large.
 func commitAt(ctx context.Context, c *kafka.Cluster, broker int32, group string, offsets map[Key]Committed) (map[Key]error, error) {
+	refused := map[Key]error{}
+	for part := range inBatches(group, offsets) {
+		r, err := commitOnce(ctx, c, broker, group, part)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(refused, r)
+	}
+	return refused, nil
+}
+
+// inBatches yields the positions in parts that are not too large, mostly all of them.
+func inBatches(group string, offsets map[Key]Committed) iter.Seq[map[Key]Committed] {
+	return func(yield func(map[Key]Committed) bool) {
+		part, size := map[Key]Committed{}, 0
+		for _, k := range slices.SortedFunc(maps.Keys(offsets), compareKeys) {
+			need := 100 + len(group) + len(k.Topic) + len(offsets[k].Metadata)
+			if len(part) > 0 && size+need > commitBytes {
+				if !yield(part) {
+					return
+				}
+				part, size = map[Key]Committed{}, 0
+			}
+			part[k], size = offsets[k], size+need
+		}
+		if len(part) > 0 {
+			yield(part)
+		}
+	}
+}
+
+func commitOnce(ctx context.Context, c *kafka.Cluster, broker int32, group string, offsets map[Key]Committed) (map[Key]error, error) {
 	resp, err := c.CommitOffsets(ctx, broker, commitRequest(group, offsets))
 	if err != nil {
 		return nil, err

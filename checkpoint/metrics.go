@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -52,6 +54,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	now := time.Now()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		for i := range labels {
+			labels[i] = label(labels[i])
+		}
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, l := range c.links() {
@@ -82,4 +87,13 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(c.of, float64(n), l.Link, string(state))
 		}
 	}
+}
+
+// label returns a text as metrics can hold it. Group names come from clients: one that is no UTF-8 is quoted, so that it
+// stays another one than all others.
+func label(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strconv.Quote(s)
 }

@@ -34,7 +34,8 @@ type Observer struct {
 func NewObserver(c *kafka.Cluster) *Observer { return &Observer{c: c} }
 
 // Observe is as the function of this name. Groups that it saw before and that nobody lists any more are asked for at their
-// coordinators: while one takes over it may list nothing, and say nothing about it. They are gone, or in Failed.
+// coordinators: while one takes over it may list nothing, and say nothing about it. They are gone, or in Failed. What is not
+// wanted in one look is forgotten in the next.
 func (o *Observer) Observe(ctx context.Context, want func(group string) bool) (Picture, error) {
 	l := newLook(o.c, want)
 	l.last = o.last

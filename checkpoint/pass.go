@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -61,8 +62,8 @@ func (s *Syncer) begin() *attempt {
 
 // see looks at both clusters and at what was copied. Nothing is kept of a look that failed.
 func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
-	if err := a.s.opt.Barrier(ctx); err != nil {
-		return sideFault(StateTargetUnreadable, "read the state topic", err)
+	if err := a.readState(ctx); err != nil {
+		return err
 	}
 	g, both := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -86,6 +87,16 @@ func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 	a.knownStarts()
 	a.learnRetention(ctx)
 	return nil
+}
+
+// stateWait is for how long a pass waits for the state topic before it is shown that it does not answer.
+const stateWait = 20 * time.Second
+
+// readState returns when everything in the state topic was read.
+func (a *attempt) readState(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stateWait)
+	defer cancel()
+	return sideFault(StateTargetUnreadable, "read the state topic", a.s.opt.Barrier(ctx))
 }
 
 // sideFault says which side did not answer; a missing permission is told as such.
@@ -148,16 +159,18 @@ func (a *attempt) refreshEnds(ctx context.Context, names []string) {
 	}
 }
 
-// logStart is a target log's start, and when it was asked for.
+// logStart is a target log's start, and when it was asked for. Another opening may be over another log: a topic that was
+// made anew begins below where the old one did.
 type logStart struct {
-	offset int64
-	at     time.Time
+	offset  int64
+	at      time.Time
+	opening uint64
 }
 
 // knownStarts fills in where the target's logs began when they were last asked.
 func (a *attempt) knownStarts() {
 	for k, lane := range a.lanes {
-		if s, ok := a.m.starts[k]; ok && lane.DstStart < 0 {
+		if s, ok := a.m.starts[k]; ok && lane.DstStart < 0 && s.opening == lane.Opening {
 			lane.DstStart = s.offset
 			a.lanes[k] = lane
 		}
@@ -170,7 +183,8 @@ func (a *attempt) refreshStarts(ctx context.Context, of Picture) {
 	due := make(map[Key]bool)
 	for _, g := range of.Groups {
 		for k := range g.Offsets {
-			if lane, ok := a.lanes[k]; ok && lane.Map != nil && a.began.Sub(a.m.starts[k].at) >= lookAtEach {
+			lane, ok := a.lanes[k]
+			if s := a.m.starts[k]; ok && lane.Map != nil && (s.opening != lane.Opening || a.began.Sub(s.at) >= lookAtEach) {
 				due[k] = true
 			}
 		}
@@ -184,8 +198,8 @@ func (a *attempt) refreshStarts(ctx context.Context, of Picture) {
 	}
 	for dst, offset := range a.s.opt.Sides.Starts(ctx, slices.Collect(maps.Keys(parts))) {
 		k := parts[dst]
-		a.m.starts[k] = logStart{offset, a.began}
 		lane := a.lanes[k]
+		a.m.starts[k] = logStart{offset, a.began, lane.Opening}
 		lane.DstStart = offset
 		a.lanes[k] = lane
 	}
@@ -205,7 +219,7 @@ func (a *attempt) learnRetention(ctx context.Context) {
 	d, err := a.s.opt.Sides.Retention(ctx)
 	if err != nil || d <= 0 {
 		a.s.log.Debug("the target does not tell for how long it keeps offsets", "error", err)
-		d = usualRetention
+		d = cmp.Or(a.m.retention, usualRetention) // as it was before, if it ever told
 	}
 	a.m.retention = d
 }
@@ -411,6 +425,10 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 	}
 	if len(writes) == 0 {
 		return rows, nil
+	}
+	// This process may have been frozen since it looked: whoever took the link over is seen by now.
+	if err := a.readState(ctx); err != nil {
+		return unwritten(rows, err), err
 	}
 	if err := a.mayWrite(ctx); err != nil {
 		return unwritten(rows, err), err

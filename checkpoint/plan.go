@@ -183,7 +183,8 @@ func (p *planner) position(s *subject, key Key) {
 	if c, ok := s.src.Offsets[key]; ok {
 		r.Source, r.Metadata = c.Offset, c.Metadata
 	}
-	p.now = place{p: p, s: s, r: r, lane: lane, base: base, known: known}
+	p.now = place{p: p, s: s, r: r, lane: lane, base: base, known: known,
+		mine: known && cmp.Or(base.DstGroup, s.name) == s.dst}
 	p.now.plan()
 	if p.now.fresh {
 		p.fresh = append(p.fresh, len(p.rows)-1)

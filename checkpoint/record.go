@@ -7,10 +7,10 @@ import (
 	"lockstep/internal/statelog"
 )
 
-// The first parts of keys in the state topic. What is stored of a group is one record for each of its topics, so that a
-// group with very many positions does not outgrow a record.
+// The first parts of keys in the state topic. What is stored of a group is one record for each of its topics, or several
+// for a topic of very many partitions, so that a group with very many positions does not outgrow a record.
 const (
-	kindBase    = "group"   // group/<group>/<topic>
+	kindBase    = "group"   // group/<group>/<topic>, group/<group>/<topic>/<slice>
 	kindHistory = "history" // history/<group>/<topic>/<slot>
 )
 

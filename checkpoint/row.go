@@ -46,6 +46,8 @@ type Base struct {
 	Was     []Stamped  // values before it, see [rememberFor]; the last is what the target had when Next was decided
 	Ahead   bool       // Source was ahead of what was copied: Next is the cursor's
 	Suspect *Suspicion // the source's position is not followed, since when and why
+	// DstGroup is the target group that it was written into, "" where it has the source's name: groups.rename may change.
+	DstGroup string
 }
 
 // Stamped is a value that lockstep wrote, and when.

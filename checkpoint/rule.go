@@ -15,6 +15,7 @@ type place struct {
 	lane  Lane
 	base  Base
 	known bool // there is a base
+	mine  bool // and it tells of this target group, not of the one that groups.rename made before
 	// unseen is why the target's position is not known.
 	unseen error
 	// fresh says that the position became suspect in this plan, in a way that lasts.
@@ -28,9 +29,9 @@ func (q *place) plan() {
 	switch {
 	case q.lane.Map == nil:
 		r.State = StateNotYetCopied
+		q.stay()
 	case q.lane.Held != "":
-		r.State, r.Detail = StateLaneHeld, string(q.lane.Held)
-		q.last()
+		q.keep(StateLaneHeld, string(q.lane.Held))
 	case q.s.unreadable != nil:
 		q.keep(StateSourceUnreadable, q.s.unreadable.Error())
 	case q.s.src.Unstable[r.Key] != nil:
@@ -46,7 +47,7 @@ func (q *place) plan() {
 // settle says what the row means for the group, and holds writes back where nothing is to be written.
 func (q *place) settle() {
 	r := q.r
-	if r.State != StateSynced && r.Translated >= 0 {
+	if r.State != StateSynced && r.Translated >= 0 && q.lane.Map != nil {
 		r.Again = q.again()
 	}
 	if q.p.Rules.Sync {
@@ -72,11 +73,16 @@ func (q *place) last() {
 	}
 }
 
-// keep leaves the target as it is, and lets it not forget what lockstep wrote there.
+// keep leaves the target as it is, shows what is known from before, and stays.
 func (q *place) keep(state State, detail string) {
 	q.r.State, q.r.Detail = state, detail
 	q.last()
-	if q.known && q.s.blocked == "" && q.unseen == nil && q.r.Target == q.base.Next {
+	q.stay()
+}
+
+// stay lets the target not forget what lockstep wrote there, however long nothing new is written.
+func (q *place) stay() {
+	if q.mine && q.s.blocked == "" && q.unseen == nil && q.r.Target == q.base.Next {
 		q.refresh()
 	}
 }
@@ -88,7 +94,7 @@ func (q *place) refresh() {
 	if half := q.p.Rules.Retention / 2; half > 0 {
 		age = min(age, half)
 	}
-	if q.p.Now.Sub(q.base.At) < age {
+	if since := q.p.Now.Sub(q.base.At); since >= 0 && since < age { // a clock that was wrong keeps nothing from it
 		return
 	}
 	r := q.r
@@ -146,11 +152,11 @@ func (q *place) decide() {
 		q.synced()
 	case q.s.accept:
 		q.write("accepted")
-	case theirs >= 0 && !q.known:
+	case theirs >= 0 && !q.mine:
 		r.State, r.Detail = StateExistsOnTarget, fmt.Sprintf("the target had %d before lockstep wrote anything", theirs)
 	case theirs >= 0 && !q.base.wrote(theirs, q.p.Now):
 		r.State, r.Detail = StateMovedOnTarget, fmt.Sprintf("lockstep wrote %d, somebody else %d", q.base.Next, theirs)
-	case q.known && ours < q.base.Next:
+	case q.mine && ours < q.base.Next:
 		q.back()
 	default:
 		q.write("")
@@ -158,12 +164,16 @@ func (q *place) decide() {
 }
 
 // synced is where the target has what it should. A base that says otherwise is brought in line: somebody else wrote the
-// very same, or what was suspect has passed.
+// very same, or what was suspect has passed. After a while nothing else that lockstep wrote can arrive, and what stood there
+// before is anybody's: who puts the group back to it means that.
 func (q *place) synced() {
 	q.r.State = StateSynced
-	if !q.known || q.base.Next != q.r.Translated || q.base.Suspect != nil {
+	if !q.mine || q.base.Next != q.r.Translated || q.base.Suspect != nil {
 		q.r.Base, q.r.Save = q.next(), true
 		return
+	}
+	if len(q.base.Was) > 0 && q.p.Now.Sub(q.base.At) >= rememberFor {
+		q.r.Base.Was, q.r.Save = nil, true
 	}
 	q.refresh()
 }
@@ -195,7 +205,7 @@ func (q *place) write(why string) {
 	if !q.repeated() {
 		r.Base, r.Save = q.next(), true
 	}
-	r.Backwards = r.Translated < r.Target || r.Target < 0 && r.Translated < q.base.Next
+	r.Backwards = r.Translated < r.Target || q.mine && r.Target < 0 && r.Translated < q.base.Next
 	if why != "" {
 		r.Detail = alsoSaying(why, r.Detail)
 	}
@@ -205,16 +215,22 @@ func (q *place) write(why string) {
 // must not fill the state topic.
 func (q *place) repeated() bool {
 	b, n := q.base, len(q.base.Was)
-	return q.known && b.Next == q.r.Translated && b.Source == q.r.Source && b.Opening == q.lane.Opening && b.Suspect == nil &&
+	return q.mine && b.Next == q.r.Translated && b.Source == q.r.Source && b.Opening == q.lane.Opening && b.Suspect == nil &&
 		(q.r.Target < 0 || n > 0 && b.Was[n-1].Offset == q.r.Target) && q.p.Now.Sub(b.At) < storeAgain
 }
 
 // next is the base behind a write of ours.
 func (q *place) next() Base {
-	return Base{
-		Source: q.r.Source, Next: q.r.Translated, At: q.p.Now, Opening: q.lane.Opening, Ahead: q.r.Kind == offsetsync.Ahead,
-		Was: q.base.before(q.known, q.r.Translated, q.r.Target, q.p.Now),
+	b := Base{Source: q.r.Source, Next: q.r.Translated, At: q.p.Now, Opening: q.lane.Opening, Ahead: q.r.Kind == offsetsync.Ahead}
+	if q.s.dst != q.s.name {
+		b.DstGroup = q.s.dst
 	}
+	was := q.base
+	if !q.mine {
+		was = Base{}
+	}
+	b.Was = was.before(q.mine, q.r.Translated, q.r.Target, q.p.Now)
+	return b
 }
 
 // again counts what the group would read a second time if it moved now, from the start of the log if it has no position.

@@ -14,7 +14,7 @@ import (
 // Sides asks both clusters.
 type Sides interface {
 	// Source shows the source's groups that are wanted, with their positions. want is called for each group that is
-	// listed, by several goroutines.
+	// listed, by several goroutines. Groups that were wanted in the look before and are not listed any more are looked for.
 	Source(ctx context.Context, want func(group string) bool) (Picture, error)
 	// Listed shows all groups of the target without their positions.
 	Listed(ctx context.Context) (Picture, error)

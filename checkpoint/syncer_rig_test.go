@@ -15,20 +15,21 @@ import (
 
 // rig is a Syncer between two made-up clusters, with a clock of the test's own.
 type rig struct {
-	t     *testing.T
-	sides *fakeSides
-	lanes fixedLanes
-	store *fakeStore
-	log   bytes.Buffer
-	hold  Hold
-	heard []Pass
-	set   Settings
+	t         *testing.T
+	sides     *fakeSides
+	lanes     fixedLanes
+	store     *fakeStore
+	log       bytes.Buffer
+	hold      Hold
+	atBarrier func(context.Context) error
+	heard     []Pass
+	set       Settings
 	*Syncer
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, sides: &fakeSides{now: start, src: map[string]Group{}, dst: map[string]Group{}, ends: map[Key]int64{}}, store: &fakeStore{of: map[string]map[Key]Base{}},
+	r := &rig{t: t, sides: &fakeSides{now: start, retention: usualRetention, src: map[string]Group{}, dst: map[string]Group{}, ends: map[Key]int64{}}, store: &fakeStore{of: map[string]map[Key]Base{}},
 		lanes: fixedLanes{orders: standard(t)}, set: Settings{Filter: prefixed{}, Interval: 2 * time.Second, Sync: true, MaxRewind: 10_000, RewindHold: 5 * time.Minute}}
 	r.restart()
 	return r
@@ -36,9 +37,17 @@ func newRig(t *testing.T) *rig {
 
 // restart makes a Syncer that knows nothing but what was stored.
 func (r *rig) restart() {
-	r.Syncer = New(Options{Link: "dr", Settings: r.set, Sides: r.sides, Lanes: r.lanes, Store: r.store, Listeners: []Listener{r}, Barrier: func(context.Context) error { return nil },
+	r.Syncer = New(Options{Link: "dr", Settings: r.set, Sides: r.sides, Lanes: r.lanes, Store: r.store, Listeners: []Listener{r}, Barrier: r.barrier,
 		Hold: func() Hold { return r.hold }, Selects: func(topic string) (string, bool) { return topic, topic == "orders" || topic == "later" },
 		Logger: slog.New(slog.NewTextHandler(&r.log, nil)), Now: r.sides.clock})
+}
+
+// barrier reads the state topic, which is what atBarrier does.
+func (r *rig) barrier(ctx context.Context) error {
+	if r.atBarrier == nil {
+		return nil
+	}
+	return r.atBarrier(ctx)
 }
 
 func (r *rig) Passed(p Pass) { r.heard = append(r.heard, p) }
@@ -134,18 +143,22 @@ func (s *fakeStore) Forget(_ context.Context, groups ...string) error {
 
 // fakeSides are two clusters in memory.
 type fakeSides struct {
-	mu       sync.Mutex // guards the fields below: both sides are asked at once
-	now      time.Time
-	src, dst map[string]Group
-	ends     map[Key]int64
-	ids      map[string]model.TopicID
-	srcErr   error // of the whole source
-	dstErr   error // of the whole target
-	failed   map[string]error
-	partial  error
-	read     int // groups whose positions were read on the target
-	asked    []Key
-	before   func() // called once, right before the next Apply looks
+	mu           sync.Mutex // guards the fields below: both sides are asked at once
+	now          time.Time
+	src, dst     map[string]Group
+	ends         map[Key]int64
+	starts       map[Key]int64 // of the target's logs
+	ids          map[string]model.TopicID
+	srcErr       error // of the whole source
+	dstErr       error // of the whole target
+	failed       map[string]error
+	retention    time.Duration
+	retentionErr error
+	partial      error
+	seen         []string // groups of the source in the newest look
+	read         int      // groups whose positions were read on the target
+	asked        []Key
+	before       func() // called once, right before the next Apply looks
 }
 
 func (f *fakeSides) clock() time.Time {
@@ -191,10 +204,12 @@ func (f *fakeSides) Source(_ context.Context, want func(string) bool) (Picture, 
 		return Picture{}, f.srcErr
 	}
 	p := Picture{Groups: map[string]Group{}, Failed: map[string]error{}, Partial: f.partial}
+	f.seen = nil
 	for name, g := range f.src {
 		if !want(name) {
 			continue
 		}
+		f.seen = append(f.seen, name)
 		if err := f.failed[name]; err != nil {
 			p.Failed[name] = err
 			continue
@@ -237,7 +252,7 @@ func (f *fakeSides) Ends(_ context.Context, keys []Key) map[Key]int64 {
 
 func (f *fakeSides) SourceIDs(context.Context, []string) map[string]model.TopicID { return f.ids }
 
-func (f *fakeSides) Starts(context.Context, []Key) map[Key]int64 { return nil }
+func (f *fakeSides) Starts(context.Context, []Key) map[Key]int64 { return f.starts }
 
 func (f *fakeSides) Apply(ctx context.Context, rows []Row) []Row {
 	if f.before != nil {
@@ -270,7 +285,11 @@ func (f *fakeSides) Apply(ctx context.Context, rows []Row) []Row {
 	return rows
 }
 
-func (f *fakeSides) Retention(context.Context) (time.Duration, error) { return usualRetention, nil }
+func (f *fakeSides) Retention(context.Context) (time.Duration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.retention, f.retentionErr
+}
 
 // copied makes a lane longer by n records.
 func (r *rig) copied(k Key, n int64) {

@@ -207,6 +207,9 @@ func (m *Manager) beat(ctx context.Context) error {
 	}
 }
 
+// Superseded says that the link is not ours any more, as far as the state topic was read; nil while it is.
+func (m *Manager) Superseded() error { return m.superseded() }
+
 // superseded returns an error when the state topic says that somebody else owns the link, or that it was stopped.
 func (m *Manager) superseded() error {
 	if err := m.stopped(); err != nil {

@@ -143,6 +143,9 @@ func (l *link) holdsGroups() (h checkpoint.Hold) {
 			h.Writes = fmt.Sprintf("the link is paused by %s since %s", p.By, p.At.UTC().Format(time.RFC3339))
 		}
 	}
+	if err := l.manager.Superseded(); err != nil {
+		h.Writes = err.Error()
+	}
 	return h
 }
 
@@ -174,7 +177,7 @@ func (g groupLanes) Lanes() map[checkpoint.Key]checkpoint.Lane {
 
 func groupLane(s *model.LaneStatus, m offsetsync.Mapped) checkpoint.Lane {
 	lane := checkpoint.Lane{DstTopic: s.DstTopic, SrcStart: s.SrcStart, SrcEnd: s.SrcEnd, DstStart: -1, DstEnd: s.DstEnd, Readable: s.Readable}
-	if s.Opening == 0 || m.Map == nil {
+	if s.Opening == 0 || m.Map == nil || s.Opening > m.Opening { // the last: the map is that of the log before, for a moment
 		if s.Reason != model.ReasonNone {
 			lane.Waits = fmt.Sprintf("its lane is %s: %s", s.State, s.Reason)
 		}
