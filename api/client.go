@@ -268,6 +268,9 @@ func (c *Client) unheard(ctx context.Context, err error) error {
 	if ctx.Err() == nil && errors.As(err, &dial) && dial.Op == "dial" {
 		return fmt.Errorf("%w at %s (%w): start it there with lockstep run, or name another one with --server", ErrNoService, c.base, dial.Err)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the service at %s does not answer: %w", c.base, err)
+	}
 	return fmt.Errorf("ask the service at %s: %w", c.base, err)
 }
 

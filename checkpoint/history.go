@@ -122,12 +122,13 @@ func (h *History) note(entries []statelog.Entry, t subjectTopic, rows []Row, at 
 		}
 	}
 	switch {
+	case newest.reopening(rows):
 	case known && turned(before, rows):
-		if len(had) == 0 || !newest.shows(before) {
+		if len(had) == 0 || !newest.reopening(before) {
 			had, entries = add(had, entries, t, moment{at: h.lastAt, mark: true, spots: spotsOf(before)})
 		}
 		_, entries = add(had, entries, t, moment{at: at, mark: true, spots: spotsOf(rows)})
-	case len(had) == 0, at.Sub(newest.at) >= momentsFrom && !newest.shows(rows):
+	case len(had) == 0, at.Sub(newest.at) >= momentsFrom:
 		_, entries = add(had, entries, t, moment{at: at, spots: spotsOf(rows)})
 	}
 	return entries
@@ -290,10 +291,12 @@ func spotsOf(rows []Row) []spot {
 	return out
 }
 
-// shows reports whether a moment and rows are of the same positions and states.
-func (m moment) shows(rows []Row) bool {
+// reopening reports whether rows show what a moment does, or differ in nothing but lanes that are not open yet, as after
+// every start: restarts would take the place of what happened.
+func (m moment) reopening(rows []Row) bool {
 	return slices.EqualFunc(m.spots, rows, func(s spot, r Row) bool {
-		return s == spot{r.Partition, r.Source, r.Translated, r.Target, r.State}
+		return s.partition == r.Partition && s.source == r.Source && s.target == r.Target &&
+			(s.state == r.State && s.translated == r.Translated || r.State == StateNotYetCopied)
 	})
 }
 

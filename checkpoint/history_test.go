@@ -53,6 +53,27 @@ func TestHistory_OnePerMinuteAndOnlyWhatChanged(t *testing.T) {
 	}
 }
 
+// A start shows lanes that are not open yet, which is no news of a group that did not move.
+func TestHistory_StartsTakeNoPlace(t *testing.T) {
+	t.Parallel()
+	n := newNotes(t)
+	opening := stood(20, StateNotYetCopied)
+	opening.Translated = -1
+	for i, s := range []State{StateSynced, StateSuspectSource} {
+		for j, r := range []Row{stood(20, s), opening, stood(20, s)} {
+			n.pass(start.Add(time.Duration(3*i+j)*10*time.Second), r)
+		}
+		if got := n.h.Of("billing"); len(got) != i+1 || got[i].Positions[0].State != s {
+			t.Errorf("%s: kept %+v", s, got)
+		}
+	}
+	opening.Source = 40
+	n.pass(start.Add(4*time.Minute), opening)
+	if got := n.sources(); !slices.Equal(got, []int64{20, 20, 40}) {
+		t.Errorf("a group that moved while its lane is closed: kept %v", got)
+	}
+}
+
 func TestHistory_BeforeAndAfterWhatIsUnusual(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ before, after Row }{

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -89,7 +90,7 @@ func Remedy(s State, link, group string) string {
 	case StateMovedOnTarget, StateExistsOnTarget:
 		return accept + " puts it where it stands on the source"
 	case StateSuspectSource:
-		return "look whether the source's position is meant; " + accept + " follows it"
+		return "look whether that is meant on the source; " + accept + " follows it"
 	case StateLaneHeld:
 		return "lockstep lanes list --link " + shellWord(link) + " tells why and what helps"
 	case StateNotAuthorized:
@@ -98,13 +99,17 @@ func Remedy(s State, link, group string) string {
 	return ""
 }
 
-// shellWord quotes a word for a POSIX shell where that is needed: group names may hold any character.
+// shellWord quotes a word for a shell where that is needed: group names may hold any character, also ones that a terminal
+// would act upon.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:/@+=", r)
 	}
 	if s != "" && strings.TrimFunc(s, plain) == "" && s[0] != '-' {
 		return s
+	}
+	if q := strconv.Quote(s); strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return "$'" + strings.ReplaceAll(q[1:len(q)-1], "'", `\'`) + "'"
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -1,6 +1,9 @@
 package checkpoint
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // suspect judges the source's position, and keeps the target where it is if it looks like a mistake. It reports whether
 // the row is settled with that.
@@ -30,8 +33,16 @@ func (q *place) suspect() bool {
 		r.Source, r.State, r.Detail = -1, StateSuspectSource, s.Why
 		return true
 	}
-	q.keep(StateSuspectSource, s.Why)
+	q.keep(StateSuspectSource, s.Why+q.until(s))
 	return true
+}
+
+// until says when a suspect position is followed if nobody does anything; "" is never.
+func (q *place) until(s *Suspicion) string {
+	if s.Forever {
+		return ""
+	}
+	return ", and is followed from " + s.Since.Add(q.p.Rules.RewindHold).UTC().Format(time.RFC3339) + " on"
 }
 
 // objection is what is wrong with a source position.

@@ -28,7 +28,8 @@ func TestSuspect(t *testing.T) {
 	}{
 		"back within what is usual": {situation: situation{source: at(40_010), base: good}, state: StatePending, write: true, save: true},
 		"back further":              {situation: situation{source: at(40_009), base: good}, state: StateSuspectSource, save: true, detail: "back by 10001, from 50010 to 40009"},
-		"still":                     {situation: situation{source: at(30_000), base: suspected(good, 4*time.Minute, false)}, state: StateSuspectSource, since: 4 * time.Minute},
+		"still": {situation: situation{source: at(30_000), base: suspected(good, 4*time.Minute, false)}, state: StateSuspectSource, since: 4 * time.Minute,
+			detail: "is followed from " + start.Add(time.Minute).UTC().Format(time.RFC3339)},
 		"for long enough":           {situation: situation{source: at(30_000), base: suspected(good, 5*time.Minute, false)}, state: StatePending, write: true, save: true},
 		"to 0":                      {situation: situation{source: at(0), base: good}, state: StateSuspectSource, save: true, forever: true, detail: "where the source's log begins"},
 		"to the log's start":        {situation: situation{source: at(200), base: good, lane: standard(t).with(func(l *Lane) { l.SrcStart = 200 })}, state: StateSuspectSource, save: true, forever: true},

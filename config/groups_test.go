@@ -25,6 +25,7 @@ func TestGroups_Excludes(t *testing.T) {
 		{"alternation stays inside", []string{"a|billing"}, nil, "billing", ""},
 		{"any character", []string{".*"}, nil, "a b/ü", ""},
 		{"line break", []string{"(?s).*"}, nil, "a\nb", ""},
+		{"line break, by the default", []string{".*"}, defaults, "a\nb", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -72,13 +72,13 @@ func newSelector(t Topics) (*selector, error) {
 	return s, nil
 }
 
-// compileWhole compiles a pattern so that it matches whole names only. It is compiled alone first, so that a closing
+// compileWhole compiles a pattern so that it matches whole names only, of any characters: a group may have line breaks. It is compiled alone first, so that a closing
 // parenthesis in it cannot end our group.
 func compileWhole(pattern string) (*regexp.Regexp, error) {
 	if _, err := regexp.Compile(pattern); err != nil {
 		return nil, err
 	}
-	return regexp.Compile(`\A(?:` + pattern + `)\z`)
+	return regexp.Compile(`(?s)\A(?:` + pattern + `)\z`)
 }
 
 // literalName returns the only name that a pattern matches, such as "a.b" for `a\.b`.

@@ -85,22 +85,19 @@ func csvPosition(row []string, group string) (Position, error) {
 	return Position{Group: row[0], Key: checkpoint.Key{Topic: topic, Partition: partition}, Offset: off}, err
 }
 
-// WriteCSV writes positions as kafka-consumer-groups.sh reads them with --from-file: three columns for one group, four
-// with the group first for several, no header, quoted as RFC 4180 says. Metadata has no place in it.
-func WriteCSV(w io.Writer, ps []Position) error {
-	var groups []string
+// WriteCSV writes positions as kafka-consumer-groups.sh reads them with --from-file: three columns of a group that was
+// asked for alone, else four with the group first, however many there turned out to be; no header, quoted as RFC 4180 says.
+// Metadata has no place in it.
+func WriteCSV(w io.Writer, ps []Position, alone bool) error {
 	for _, p := range ps {
-		if !slices.Contains(groups, p.Group) {
-			groups = append(groups, p.Group)
-		}
-		if strings.ContainsAny(p.Group, "\r\n") {
+		if !alone && strings.ContainsAny(p.Group, "\r\n") {
 			return fmt.Errorf("group %q has a line break in its name, which CSV does not bring back unchanged: export it as JSON", p.Group)
 		}
 	}
 	cw := csv.NewWriter(w)
 	for _, p := range ps {
 		row := []string{p.Group, p.Topic, strconv.Itoa(int(p.Partition)), strconv.FormatInt(p.Offset, 10)}
-		if len(groups) == 1 {
+		if alone {
 			row = row[1:]
 		}
 		if err := cw.Write(row); err != nil {

@@ -170,7 +170,7 @@ func TestWrite_RoundTrip(t *testing.T) {
 	}
 	all[0].Metadata = &note
 	var js, several, one bytes.Buffer
-	for _, err := range []error{WriteJSON(&js, all), WriteCSV(&several, all), WriteCSV(&one, all[3:6])} {
+	for _, err := range []error{WriteJSON(&js, all), WriteCSV(&several, all, false), WriteCSV(&one, all[3:6], true)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,8 +201,12 @@ func TestWrite_RoundTrip(t *testing.T) {
 	if !strings.Contains(several.String(), "\"g,2\",orders,0,11\n\"g\"\"3\"") && !strings.Contains(several.String(), "\"g\"\"3\",orders,0,12\n") {
 		t.Errorf("several groups: %s", several.String())
 	}
-	if err := WriteCSV(&one, []Position{pos("a\rb", "orders", 0, 1)}); err == nil {
+	if err := WriteCSV(&one, []Position{pos("a\rb", "orders", 0, 1)}, false); err == nil {
 		t.Error("a line break in a group's name was written as CSV")
+	}
+	one.Reset()
+	if err := WriteCSV(&one, []Position{pos("last", "orders", 0, 1)}, false); err != nil || one.String() != "last,orders,0,1\n" {
+		t.Errorf("the only one of all groups lost its name: %q, %v", one.String(), err)
 	}
 }
 
@@ -251,7 +255,7 @@ func FuzzParse(f *testing.F) {
 		if valid { // JSON holds nothing else; neither do names in Kafka
 			mustAgain(t, ps, js.Bytes(), only)
 		}
-		if WriteCSV(&csv, ps) == nil {
+		if WriteCSV(&csv, ps, same) == nil {
 			for i := range ps {
 				ps[i].Metadata = nil
 			}

@@ -211,11 +211,11 @@ func TestMake_SaysWhichGroupsItMakes(t *testing.T) {
 
 func TestParseTopics(t *testing.T) {
 	t.Parallel()
-	got, err := ParseTopics([]string{"orders:2,0", "payments", "orders:1,2", "payments:3"})
+	got, err := ParseTopics([]string{"orders:2,0", "payments", "orders:1,2", "payments:3", "audit:1,0,1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]Topic{{"orders", []int32{0, 1, 2}}, {"payments", nil}}, got); d != "" {
+	if d := cmp.Diff([]Topic{{"orders", []int32{0, 1, 2}}, {"payments", nil}, {"audit", []int32{0, 1}}}, got); d != "" {
 		t.Error(d)
 	}
 	for _, text := range []string{"", ":1", "orders:", "orders:a", "orders:-1", "orders:1,,2", "or ders", "orders:1:2"} {

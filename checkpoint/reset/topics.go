@@ -31,6 +31,8 @@ func ParseTopics(texts []string) ([]Topic, error) {
 				t.Partitions = append(t.Partitions, p)
 			}
 		}
+		slices.Sort(t.Partitions)
+		t.Partitions = slices.Compact(t.Partitions)
 		out = addTopic(out, t)
 	}
 	return out, nil

@@ -157,6 +157,7 @@ func groupOrder(by string) (func(a, b api.Group) int, error) {
 
 const (
 	groupsWidth = 80 // of the whole table, where that leaves names enough
+	besideWidth = groupsWidth - len("on the source, on the target  ")
 	minGroup    = 12
 )
 
@@ -181,7 +182,7 @@ func (a *app) groupsTable(groups []api.Group) *table {
 		if len(links) > 1 {
 			row[0] = groups[i].Link + ":" + row[0]
 		}
-		cells[0] = chop(row[0], width)
+		cells[0] = chop(printable(row[0]), width)
 		cut.addLines(cells...)
 	}
 	return cut
@@ -212,6 +213,7 @@ func chop(name string, width int) (lines []string) {
 	return append(lines, string(r))
 }
 
+// lagTime prints seconds of which there may be more.
 func lagTime(s *float64, atLeast bool) string {
 	if s != nil && atLeast {
 		return ">" + seconds(s)
@@ -282,17 +284,17 @@ func groupTable(g api.GroupDetail) *table {
 	t := &table{head: []string{"GROUP", g.Link + ":" + g.Group.Group}}
 	t.add("state", g.State)
 	if g.Detail != "" {
-		t.addLines([]string{"what was seen"}, wrap(g.Detail, 64))
+		t.addLines([]string{"what was seen"}, wrap(g.Detail, besideWidth))
 	}
 	if g.Remedy != "" {
-		t.addLines([]string{"what to do"}, wrap(g.Remedy, 64))
+		t.addLines([]string{"what to do"}, wrap(g.Remedy, besideWidth))
 	}
 	if g.TargetGroup != g.Group.Group {
 		t.add("name on the target", g.TargetGroup)
 	}
 	t.add("type", cmp.Or(g.Type, "-"))
 	t.add("on the source, on the target", cmp.Or(g.SourceState, "-")+", "+cmp.Or(g.TargetState, "-"))
-	t.add("behind on the source", behindText(g.LagRecords, g.LagSeconds))
+	t.add("behind on the source", behindText(g.LagRecords, g.LagSeconds, g.LagAtLeast))
 	t.add("would read again", offset(g.RecordsAgain))
 	t.add("positions are this old", seconds(g.AgeSeconds))
 	return t
@@ -309,16 +311,35 @@ func positionsTable(groups ...api.GroupDetail) *table {
 	return t
 }
 
-// positionTroubles prints what was seen at positions, those with the same words together.
+// positionTroubles prints what was seen at positions, those with the same words together, and leaves out what is said of
+// the group as a whole.
 func (a *app) positionTroubles(g api.GroupDetail) {
+	type words struct{ state, detail, remedy string }
+	var order []words
+	where := make(map[words][]string)
 	for _, p := range g.Positions {
-		if p.Detail == "" {
+		w := words{p.State, p.Detail, p.Remedy}
+		if p.Detail == "" || w == (words{g.State, g.Detail, g.Remedy}) {
 			continue
 		}
-		fmt.Fprintf(a.stdout, "\n%s/%d %s\n  %s\n", p.Topic, p.Partition, p.State, p.Detail)
-		if p.State != string(checkpoint.StateSynced) {
-			a.remedy(p.Remedy)
+		if where[w] == nil {
+			order = append(order, w)
 		}
+		where[w] = append(where[w], fmt.Sprintf("%s/%d", p.Topic, p.Partition))
+	}
+	for _, w := range order {
+		fmt.Fprintf(a.stdout, "\n%s: %s\n", some(where[w]), w.state)
+		a.paragraph(w.detail)
+		if w.remedy != "" && w.state != string(checkpoint.StateSynced) {
+			a.paragraph("what to do: " + w.remedy)
+		}
+	}
+}
+
+// paragraph prints sentences below what they are about.
+func (a *app) paragraph(text string) {
+	for _, line := range wrap(harmless(text), groupsWidth-len("  ")) {
+		fmt.Fprintln(a.stdout, "  "+line)
 	}
 }
 
@@ -326,8 +347,8 @@ func (a *app) groupsHistoryCommand() *cobra.Command {
 	var link string
 	c := &cobra.Command{
 		Use:               "history GROUP",
-		Short:             "Show where a group stood over the last days",
-		Long:              "Show where a group stood over the last days: some twenty moments, closer together the newer they are." + offlineGroups,
+		Short:             "Show where a group stood over the last week",
+		Long:              "Show where a group stood over the last week: some twenty moments, closer together the newer they are. Each topic is there at the times when something of it changed." + offlineGroups,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeGroups,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -404,7 +425,7 @@ func (a *app) groupTroubles(link api.Link, groups []api.Group) {
 			shown = same[:shownPerReason]
 		}
 		for _, g := range shown {
-			fmt.Fprintf(a.stdout, "\n%s: group %s: %s\n  %s\n", link.Name, g.Group, g.State, g.Detail)
+			fmt.Fprintf(a.stdout, "\n%s: group %s: %s\n  %s\n", link.Name, printable(g.Group), g.State, harmless(g.Detail))
 			a.remedy(g.Remedy)
 		}
 		if n := len(same) - len(shown); n > 0 {

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"strings"
 	"testing"
+
+	"lockstep/api"
+	"lockstep/checkpoint"
 )
 
 func TestGroups_ListFits80Columns(t *testing.T) {
@@ -95,5 +99,68 @@ func TestGroups_ShowAndHistory(t *testing.T) {
 	}
 	if _, errs, code := lockstep(t, "groups", "accept", "billing", "--yes", "--server", url); code != exitUsage || !strings.Contains(errs, "--link") {
 		t.Errorf("accept without a link: exit code %d, %s", code, errs)
+	}
+}
+
+// What was seen at several positions is told once, and what is said of the group is not told again.
+func TestGroups_ShowTellsOnce(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	a := &app{stdout: &out, output: "table"}
+	same, other := api.GroupPosition{Topic: "orders", State: "lane_held", Detail: "the topic was made again", Remedy: "look"}, api.GroupPosition{Topic: "orders", State: "pending", Detail: strings.Repeat("words ", 30), Remedy: "by itself"}
+	g := api.GroupDetail{Group: api.Group{Link: "dr", Group: "esc\x1b[31m", State: same.State, Detail: same.Detail, Remedy: same.Remedy, LagRecords: ptr(int64(7)), LagSeconds: ptr(30.0), LagAtLeast: true}}
+	for i := range 5 {
+		p := []api.GroupPosition{same, other}[i%2]
+		p.Partition = int32(i)
+		g.Positions = append(g.Positions, p)
+	}
+	if err := a.printGroups("esc", []api.GroupDetail{g}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(out.String(), same.Detail) != 1 || !strings.Contains(out.String(), "orders/1, orders/3: pending") {
+		t.Errorf("not told once:\n%s", out.String())
+	}
+	if !strings.Contains(out.String(), "7 records, >30s") || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("not at least so many seconds, or an escape character:\n%s", out.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 81 {
+			t.Errorf("line of %d characters: %s", len(line), line)
+		}
+	}
+}
+
+// Names of groups are chosen by anybody who may commit: none reaches the terminal as a command to it, nor breaks a table.
+func TestTables_NamesCannotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
+	const name = "a\tb\nc\x1b[2J\u009b31m"
+	var out bytes.Buffer
+	tab := &table{head: []string{"GROUP", "LAG"}}
+	tab.add(name, "1")
+	if err := tab.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "GROUP                      LAG\n\"a\\tb\\nc\\x1b[2J\\u009b31m\"  1\n"; out.String() != want {
+		t.Errorf("table %q; want %q", out.String(), want)
+	}
+	_, errs, _ := lockstep(t, "lag", "--group", name, "--server", service(t))
+	for _, text := range []string{errs, harmless(name), checkpoint.Remedy(checkpoint.StateMovedOnTarget, "dr", name)} {
+		if strings.ContainsAny(text, "\x1b\u009b") {
+			t.Errorf("%q holds what a terminal acts upon", text)
+		}
+	}
+}
+
+// Without a service a position that was not followed is shown as that, and not as the last good one.
+func TestOffline_ShowsWhatIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	row := checkpoint.Row{Source: 14000, Translated: 13999, State: checkpoint.StateSynced}
+	doubt(&row, &checkpoint.Suspicion{Source: 0, Why: "it went back"})
+	if row.State != checkpoint.StateSuspectSource || row.Source != 0 || row.Detail != "it went back" || row.Translated != 13999 {
+		t.Errorf("%+v", row)
+	}
+	moved := checkpoint.Row{Source: 14000, State: checkpoint.StateMovedOnTarget}
+	if doubt(&moved, &checkpoint.Suspicion{}); moved.State != checkpoint.StateMovedOnTarget {
+		t.Errorf("a worse state was hidden: %+v", moved)
 	}
 }

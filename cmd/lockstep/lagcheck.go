@@ -37,18 +37,19 @@ type threshold struct {
 	inTime  bool
 }
 
-// parseThreshold reads a number of records, or a duration with its unit.
-func parseThreshold(flag, text string) (*threshold, error) {
-	if text == "" {
+// parseThreshold reads a number of records, or a duration with its unit; none of a flag that is not given.
+func parseThreshold(flag string, given *string) (*threshold, error) {
+	if given == nil {
 		return nil, nil
 	}
+	text := *given
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
 		return &threshold{records: n}, nil
 	}
 	if d, err := when.ParseDuration(text); err == nil {
 		return &threshold{wait: d, inTime: true}, nil
 	}
-	return nil, fmt.Errorf("%s %s: a number of records, such as 10000, or a duration with its unit, such as 30s or 5m", flag, text)
+	return nil, fmt.Errorf("%s %s: a number of records, such as 10000, or a duration with its unit, such as 30s or 5m", flag, cmp.Or(text, `""`))
 }
 
 func (t *threshold) String() string {
@@ -134,7 +135,7 @@ func (s lagSeen) verdict(warn, crit *threshold) *api.LagCheck {
 	for range s.missing {
 		codes = append(codes, pluginUnknown)
 	}
-	for _, subject := range slices.Concat(s.lanes, s.groups) {
+	for _, subject := range s.worstFirst(warn, crit) {
 		code, detail := judge(subject, warn, crit)
 		if code != pluginOK {
 			c.Findings = append(c.Findings, api.LagFinding{Status: pluginWord(code), Subject: subject.name, Detail: detail})
@@ -152,6 +153,19 @@ func (s lagSeen) verdict(warn, crit *threshold) *api.LagCheck {
 	c.Status = pluginWord(c.Code)
 	c.Summary = s.summary(c)
 	return c
+}
+
+// worstFirst are all subjects, those with the largest lag first, in the unit that is judged.
+func (s lagSeen) worstFirst(warn, crit *threshold) []lagSubject {
+	all := slices.Concat(s.lanes, s.groups)
+	inTime := cmp.Or(crit, warn).inTime
+	slices.SortStableFunc(all, func(x, y lagSubject) int {
+		if inTime {
+			return cmp.Or(cmp.Compare(orZero(y.seconds), orZero(x.seconds)), cmp.Compare(orZero(y.records), orZero(x.records)))
+		}
+		return worseLag(x.records, y.records, x.seconds, y.seconds)
+	})
+	return all
 }
 
 func pluginCode(word string) int {
@@ -227,19 +241,35 @@ func perf(t *threshold, inTime bool) string {
 	return strconv.FormatInt(t.records, 10)
 }
 
-// lagCheck judges lag. Whatever is in the way of that is UNKNOWN, never OK.
-func (a *app) lagCheck(cmd *cobra.Command, w lagWanted) error {
+// lagCheck judges lag. Whatever is in the way of that is UNKNOWN, never OK: also what is wrong with the command line.
+func (a *app) lagCheck(cmd *cobra.Command, w lagWanted, wrong error) error {
+	if wrong != nil {
+		return a.lagUnknown(wrong)
+	}
 	code, err := a.checkLag(cmd, w)
 	if err != nil {
-		if a.output != "json" && a.output != "csv" {
-			fmt.Fprintln(a.stdout, plugLine("LAG UNKNOWN - "+err.Error()))
-		}
-		return &exitError{pluginUnknown, err}
+		return a.lagUnknown(err)
 	}
 	if code == pluginOK {
 		return nil
 	}
 	return &exitError{code, fmt.Errorf("lag is %s", pluginWord(code))}
+}
+
+func (a *app) lagUnknown(err error) error {
+	if a.output != "json" && a.output != "csv" {
+		fmt.Fprintln(a.stdout, plugLine("LAG UNKNOWN - "+err.Error()))
+	}
+	return &exitError{pluginUnknown, err}
+}
+
+// lagFlagError is for a flag that cannot be read. To a monitoring system the code of a wrong command line says CRITICAL,
+// and whether this is a check is not parsed yet.
+func (a *app) lagFlagError(_ *cobra.Command, err error) error {
+	if slices.ContainsFunc(a.args, func(arg string) bool { return strings.HasPrefix(arg, "--warn") || strings.HasPrefix(arg, "--crit") }) {
+		return a.lagUnknown(err)
+	}
+	return usage(err)
 }
 
 // plugLine makes text one line, and leaves the bar to what stands behind it.
@@ -263,7 +293,7 @@ func (a *app) checkLag(cmd *cobra.Command, w lagWanted) (code int, err error) {
 		return 0, err
 	}
 	if w.group != "" && len(seen.groups) == 0 && len(seen.missing) == 0 {
-		return 0, fmt.Errorf("no group %q", w.group)
+		return 0, fmt.Errorf("no group %q that has lag: lockstep groups list --all shows the groups", w.group)
 	}
 	c := seen.verdict(warn, crit)
 	return c.Code, a.printCheck(seen, c, w, warn, crit)
@@ -320,7 +350,7 @@ func (s *lagSeen) readGroups(ctx context.Context, svc *api.Client, link api.Link
 		if only != "" && g.Group != only || g.State == api.GroupActiveOnTarget {
 			continue
 		}
-		s.groups = append(s.groups, lagSubject{name: fmt.Sprintf("group %s:%s", g.Link, g.Group), state: g.State,
+		s.groups = append(s.groups, lagSubject{name: fmt.Sprintf("group %s:%s", g.Link, printable(g.Group)), state: g.State,
 			records: g.Records, seconds: g.Seconds, more: g.AtLeast})
 	}
 	return nil

@@ -20,10 +20,10 @@ type lagWanted struct {
 	groups     bool
 	group      string
 	top        int
-	warn, crit string
+	warn, crit *string // nil: not given
 }
 
-func (w lagWanted) checks() bool { return w.warn != "" || w.crit != "" }
+func (w lagWanted) checks() bool { return w.warn != nil || w.crit != nil }
 
 func (w lagWanted) lanes() bool { return !w.groups && w.group == "" }
 
@@ -42,9 +42,15 @@ a number of records ("10000"), or a duration with its unit ("30s", "5m"): a numb
   lockstep lag --group billing
   lockstep lag --warn 30s --crit 5m
   lockstep lag --groups --warn 10000 --crit 100000`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.ArbitraryArgs, // RunE refuses them: as a check with a code of its own
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w.warn, w.crit = given(cmd, "warn"), given(cmd, "crit")
+			err := w.valid(args)
 			if w.checks() {
-				return a.lagCheck(cmd, w)
+				return a.lagCheck(cmd, w, err)
+			}
+			if err != nil {
+				return usage(err)
 			}
 			out, err := a.readLag(cmd, w)
 			if err != nil {
@@ -58,18 +64,37 @@ a number of records ("10000"), or a duration with its unit ("30s", "5m"): a numb
 	f.BoolVar(&w.groups, "groups", false, "consumer groups instead of lanes")
 	f.StringVar(&w.group, "group", "", "the positions of this group")
 	f.IntVar(&w.top, "top", 0, "only so many, the worst (default all)")
-	f.StringVar(&w.warn, "warn", "", "exit 1 above this: records (10000), or a duration with unit (30s)")
-	f.StringVar(&w.crit, "crit", "", "exit 2 above this: records (100000), or a duration with unit (5m)")
-	c.MarkFlagsMutuallyExclusive("groups", "group")
+	f.String("warn", "", "exit 1 above this: records (10000), or a duration with unit (30s)")
+	f.String("crit", "", "exit 2 above this: records (100000), or a duration with unit (5m)")
+	c.SetFlagErrorFunc(a.lagFlagError)
 	return c
+}
+
+// given returns a flag's text, nil when the command line does not have it: an empty one is a mistake and not none.
+func given(cmd *cobra.Command, flag string) *string {
+	if f := cmd.Flags().Lookup(flag); f.Changed {
+		text := f.Value.String()
+		return &text
+	}
+	return nil
+}
+
+// valid refuses a command line that makes no sense.
+func (w lagWanted) valid(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("%q is no flag (see lockstep lag --help)", args[0])
+	case w.groups && w.group != "":
+		return errors.New("--groups and --group exclude each other")
+	case w.top < 0:
+		return fmt.Errorf("--top %d: a number from 1 on", w.top)
+	}
+	return nil
 }
 
 // readLag asks the service for what is wanted, the worst first.
 func (a *app) readLag(cmd *cobra.Command, w lagWanted) (api.LagAnswer, error) {
 	out := api.LagAnswer{Schema: api.Schema, Lag: []api.Lag{}}
-	if w.top < 0 {
-		return out, usage(fmt.Errorf("--top %d: a number from 1 on", w.top))
-	}
 	err := a.ask(cmd, w.link, func(svc *api.Client, name string) error {
 		if w.lanes() {
 			lag, err := svc.Lag(cmd.Context(), name)
@@ -81,7 +106,7 @@ func (a *app) readLag(cmd *cobra.Command, w lagWanted) (api.LagAnswer, error) {
 		return err
 	})
 	if err == nil && w.group != "" && out.Groups == nil {
-		err = usage(fmt.Errorf("no group %q: lockstep groups list --all shows the groups", w.group))
+		err = usage(fmt.Errorf("no group %q that has lag: lockstep groups list --all shows the groups", w.group))
 	}
 	slices.SortStableFunc(out.Lag, func(x, y api.Lag) int { return worseLag(x.Records, y.Records, x.Seconds, y.Seconds) })
 	slices.SortStableFunc(out.Groups, func(x, y api.GroupLag) int { return worseLag(x.Records, y.Records, x.Seconds, y.Seconds) })
@@ -125,13 +150,13 @@ func lagTable(w lagWanted, out api.LagAnswer) *table {
 	case w.group != "":
 		t := &table{head: []string{"LINK", "GROUP", "TOPIC", "PARTITION", "STATE", "RECORDS", "SECONDS"}}
 		for _, g := range out.Groups {
-			t.add(g.Link, g.Group, g.Topic, strconv.Itoa(int(*g.Partition)), g.State, offset(g.Records), atLeast(g.Seconds, g.AtLeast))
+			t.add(g.Link, g.Group, g.Topic, strconv.Itoa(int(*g.Partition)), g.State, offset(g.Records), lagTime(g.Seconds, g.AtLeast))
 		}
 		return t
 	case w.groups:
 		t := &table{head: []string{"LINK", "GROUP", "STATE", "RECORDS", "SECONDS", "ALARMS"}}
 		for _, g := range out.Groups {
-			t.add(g.Link, g.Group, g.State, offset(g.Records), atLeast(g.Seconds, g.AtLeast), alarmsText(g.Alarms))
+			t.add(g.Link, g.Group, g.State, offset(g.Records), lagTime(g.Seconds, g.AtLeast), alarmsText(g.Alarms))
 		}
 		return t
 	}
@@ -140,14 +165,6 @@ func lagTable(w lagWanted, out api.LagAnswer) *table {
 		t.add(l.Link, l.Topic, strconv.Itoa(int(l.Partition)), l.State, offset(l.Records), seconds(l.Seconds))
 	}
 	return t
-}
-
-// atLeast prints seconds of which there may be more.
-func atLeast(s *float64, more bool) string {
-	if s != nil && more {
-		return ">" + seconds(s)
-	}
-	return seconds(s)
 }
 
 func alarmsText(as []api.Alarm) string {

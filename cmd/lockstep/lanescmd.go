@@ -84,7 +84,7 @@ func laneTable(l api.LaneDetail) *table {
 	t.add("next to read at the source", strconv.FormatInt(l.SourceOffset, 10))
 	t.add("next to write at the target", strconv.FormatInt(l.TargetOffset, 10))
 	t.add("source log start, stable end, end", offset(l.SourceStartOffset)+", "+offset(l.SourceStableOffset)+", "+offset(l.SourceEndOffset))
-	t.add("behind", behindText(l.LagRecords, l.LagSeconds))
+	t.add("behind", behindText(l.LagRecords, l.LagSeconds, false))
 	t.add("term, opening, count", fmt.Sprintf("%d, %d, %d", l.Term, l.Opening, l.Count))
 	t.add("spans of the offset map", strconv.Itoa(l.Spans))
 	t.add("source topic's id", l.SourceTopicID)

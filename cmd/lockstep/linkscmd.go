@@ -87,7 +87,7 @@ func linkTable(l api.Link) *table {
 	t.add("owner", cmp.Or(l.Owner, "-"))
 	t.add("term", strconv.FormatUint(l.Term, 10))
 	t.add("seal", l.Seal)
-	t.add("behind", behindText(l.RPO.Records, l.RPO.Seconds))
+	t.add("behind", behindText(l.RPO.Records, l.RPO.Seconds, false))
 	if l.RPO.UnknownLanes > 0 {
 		t.add("", "without "+plural(l.RPO.UnknownLanes, "lane")+", as the source has not told where it ends")
 	}

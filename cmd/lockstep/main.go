@@ -57,11 +57,12 @@ func (a *app) run(args []string) int {
 	defer stop()
 	root := newRoot(a)
 	root.SetArgs(args)
+	a.args = args
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(a.stderr, "lockstep:", err)
+	fmt.Fprintln(a.stderr, "lockstep:", harmless(err.Error()))
 	return exitCode(err)
 }
 
@@ -100,6 +101,7 @@ type app struct {
 	configFile     string
 	server         string
 	output         string
+	args           []string // the command line
 }
 
 func newRoot(a *app) *cobra.Command {

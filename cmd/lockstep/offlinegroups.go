@@ -76,11 +76,20 @@ func (l *offlineLink) lastPass(ctx context.Context, name string, filter checkpoi
 	in.Target = checkpoint.Reread(ctx, l.dst, names)
 	rows := checkpoint.Plan(in)
 	for i := range rows {
+		doubt(&rows[i], bases[rows[i].Group][rows[i].Key].Suspect)
 		if rows[i].Write && rows[i].State == checkpoint.StatePending {
 			rows[i].Detail = "no service runs here that would write it"
 		}
 	}
 	return checkpoint.Pass{At: lastWritten(bases), Groups: in.Source.Groups, Target: in.Target.Groups, Rows: rows, Lanes: lanes}, ctx.Err()
+}
+
+// doubt shows that the source's last position was not believed, so that nobody takes the one before it for the last.
+func doubt(r *checkpoint.Row, s *checkpoint.Suspicion) {
+	if s == nil || r.State != checkpoint.StateSynced && r.State != checkpoint.StatePending {
+		return
+	}
+	r.Source, r.State, r.Detail, r.Write = s.Source, checkpoint.StateSuspectSource, s.Why, false
 }
 
 // lastSource is the source as it was when its positions were last stored.

@@ -438,6 +438,10 @@ func TestOffsetsExport_ImportBringsBack(t *testing.T) {
 			t.Errorf("%s: exported\n%s\nand after the import\n%s", form, text, again)
 		}
 	}
+	out, errs := w.lockstep(exitFailed, "export", "--link", "dr", "--group", "g1", "--group", "g9", "-o", "csv")
+	if mustContain(t, errs, `"g9"`); out != "" {
+		t.Errorf("exported without a group that was named: %q", out)
+	}
 	one, _ := w.lockstep(0, "export", "--link", "dr", "--group", "g,2", "-o", "csv")
 	if one != "orders,0,1\norders,1,5\norders,2,10\n" {
 		t.Errorf("one group: %q", one)
@@ -485,5 +489,17 @@ billing  orders  0          target  0      10          10   6         4    "m6"
 		"orders,1,target,0,10,10\norders,2,source,0,10,10\norders,2,target,0,10,10\n"
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
+// A column that would be empty does not make the table wider than a terminal; CSV keeps its columns.
+func TestOffsetsList_WithoutMetadata(t *testing.T) {
+	t.Parallel()
+	ps := []sidePart{{Group: "billing", Topic: "orders", Side: sideSource, Start: ptr(int64(0)), StableEnd: ptr(int64(10)), End: ptr(int64(10)), Position: ptr(int64(4)), Lag: ptr(int64(6)), Metadata: ptr("")}}
+	for output, want := range map[string]string{"table": "LAG", "csv": "METADATA"} {
+		tab := (&app{output: output}).sidesTable(ps, true)
+		if last := len(tab.head) - 1; tab.head[last] != want || len(tab.rows[0]) != len(tab.head) {
+			t.Errorf("%s: %q, %q", output, tab.head, tab.rows)
+		}
 	}
 }

@@ -16,7 +16,7 @@ func (a *app) offsetsExportCommand() *cobra.Command {
 		Use:   "export --link L (--group G | --all-groups) -o csv|json",
 		Short: "Write positions of groups to standard output",
 		Long: "Write positions of groups to standard output. The CSV is that of kafka-consumer-groups.sh, which reads it with --from-file: " +
-			"topic,partition,offset for one group, the group before them for several, no header. JSON keeps the metadata of positions too. offsets " +
+			"topic,partition,offset for one --group, otherwise the group before them, no header. JSON keeps the metadata of positions too. offsets " +
 			"import reads both.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.exportOffsets(cmd, &f) },
 	}
@@ -57,16 +57,21 @@ func (a *app) exportOffsets(cmd *cobra.Command, f *offsetsFlags) error {
 	}
 	is := chosen(topics)
 	ps := slices.DeleteFunc(reset.Of(p.Groups), func(p reset.Position) bool { return !is(p.Key) })
-	if len(ps) == 0 {
+	if len(ps) == 0 && f.allGroups {
 		return fmt.Errorf("no positions on cluster %s", c.Name())
+	}
+	for _, g := range f.groups {
+		if !slices.ContainsFunc(ps, func(p reset.Position) bool { return p.Group == g }) {
+			return fmt.Errorf("nothing is exported: group %q has no such positions on cluster %s", g, c.Name())
+		}
 	}
 	for _, g := range sortedKeys(p.Groups) {
 		if n := len(p.Groups[g].Unstable); n > 0 {
-			fmt.Fprintf(a.stderr, "group %s: %s left out, which an open transaction is about to change\n", g, plural(n, "position"))
+			fmt.Fprintf(a.stderr, "group %s: %s left out, which an open transaction is about to change\n", printable(g), plural(n, "position"))
 		}
 	}
 	if a.output == "json" {
 		return reset.WriteJSON(a.stdout, ps)
 	}
-	return reset.WriteCSV(a.stdout, ps)
+	return reset.WriteCSV(a.stdout, ps, len(f.groups) == 1)
 }

@@ -256,11 +256,16 @@ func (o oneSide) part(group, side string, k checkpoint.Key) sidePart {
 	return out
 }
 
-// sidesTable shows partitions in two lines each. For people the cluster and errors are left to JSON.
+// sidesTable shows partitions in two lines each. For people the cluster and errors are left to JSON, and so is metadata
+// where there is none.
 func (a *app) sidesTable(ps []sidePart, groups bool) *table {
 	t := &table{head: []string{"TOPIC", "PARTITION", "SIDE", "START", "STABLE END", "END"}}
+	metadata := a.output != "table" || slices.ContainsFunc(ps, func(p sidePart) bool { return p.Metadata != nil && *p.Metadata != "" })
 	if groups {
-		t.head = append([]string{"GROUP"}, append(t.head, "POSITION", "LAG", "METADATA")...)
+		t.head = append([]string{"GROUP"}, append(t.head, "POSITION", "LAG")...)
+		if metadata {
+			t.head = append(t.head, "METADATA")
+		}
 	}
 	for _, p := range ps {
 		row := []string{p.Topic, strconv.Itoa(int(p.Partition)), p.Side, offset(p.Start), offset(p.StableEnd), offset(p.End)}
@@ -272,7 +277,10 @@ func (a *app) sidesTable(ps []sidePart, groups bool) *table {
 			if a.output == "table" {
 				meta = cutMetadata(meta)
 			}
-			row = append([]string{p.Group}, append(row, offset(p.Position), offset(p.Lag), meta)...)
+			row = append([]string{p.Group}, append(row, offset(p.Position), offset(p.Lag))...)
+			if metadata {
+				row = append(row, meta)
+			}
 		}
 		t.add(row...)
 	}

@@ -132,14 +132,6 @@ func cutKey(key string) string {
 	return string([]rune(q)[:keyWidth-1]) + "…"
 }
 
-// printable shows a name as it is, quoted when it has characters that a terminal might act upon.
-func printable(name string) string {
-	if q := strconv.Quote(name); q != `"`+strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`)+`"` {
-		return q
-	}
-	return name
-}
-
 // remarks are what a table has no place for. Equal ones of many partitions are told once.
 func (m *mover) remarks(w io.Writer) {
 	for _, text := range firstOf(m.plan.Warnings) {

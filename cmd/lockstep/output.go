@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // table is a command's answer in rows, for people and for CSV.
@@ -40,7 +42,7 @@ func (t *table) width(from int) (n int) {
 	for i := from; i < len(t.head); i++ {
 		widest := len(t.head[i])
 		for _, r := range t.rows {
-			widest = max(widest, len(r[i]))
+			widest = max(widest, utf8.RuneCountInString(r[i]))
 		}
 		n += widest + 2
 	}
@@ -99,9 +101,12 @@ func lower(head []string) []string {
 func (t *table) write(w io.Writer) error {
 	var aligned strings.Builder
 	tw := tabwriter.NewWriter(&aligned, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.Join(t.head, "\t"))
-	for _, r := range t.rows {
-		fmt.Fprintln(tw, strings.Join(r, "\t"))
+	for _, r := range slices.Concat([][]string{t.head}, t.rows) {
+		cells := make([]string, len(r))
+		for i, text := range r {
+			cells[i] = printable(text)
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -112,6 +117,27 @@ func (t *table) write(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// printable shows a name as it is, quoted when it has characters that a terminal might act upon.
+func printable(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// harmless shows sentences that may hold names: what a terminal might act upon is escaped, lines stay.
+func harmless(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) {
+			fmt.Fprintf(&b, `\x%02x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // offset prints an offset, "-" when it is not known.
@@ -134,12 +160,12 @@ func seconds(p *float64) string {
 	return d.Round(time.Second).String()
 }
 
-// behindText prints how far something is behind.
-func behindText(records *int64, secs *float64) string {
+// behindText prints how far something is behind, for so many seconds or, where they are a bound, more.
+func behindText(records *int64, secs *float64, atLeast bool) string {
 	if records == nil {
 		return "not known"
 	}
-	return plural(*records, "record") + ", " + seconds(secs)
+	return plural(*records, "record") + ", " + lagTime(secs, atLeast)
 }
 
 // age prints how long ago t was.

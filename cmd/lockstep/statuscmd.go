@@ -21,7 +21,11 @@ import (
 // before them, and its status tells them.
 func (a *app) service(cmd *cobra.Command) (*api.Client, error) {
 	if a.server != "" {
-		return api.NewClient(a.server, nil)
+		svc, err := api.NewClient(a.server, nil)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--server: %w", err))
+		}
+		return svc, nil
 	}
 	cfg, err := a.load(cmd)
 	var e *exitError
@@ -262,7 +266,7 @@ func (a *app) groupAlarms(link api.Link, groups []api.Group) {
 		shown = all[:shownPerReason]
 	}
 	for _, al := range shown {
-		fmt.Fprintf(a.stdout, "\n%s: group %s: %s %s%s\n  %s\n", link.Name, al.group, al.Kind, al.Severity, sinceText(al.Since), al.Detail)
+		fmt.Fprintf(a.stdout, "\n%s: group %s: %s %s%s\n  %s\n", link.Name, printable(al.group), al.Kind, al.Severity, sinceText(al.Since), al.Detail)
 	}
 	if n := len(all) - len(shown); n > 0 {
 		fmt.Fprintf(a.stdout, "\n%s: %s more alarms of groups\n  lockstep lag --groups --link %s\n", link.Name, grouped(int64(n)), link.Name)
@@ -271,7 +275,7 @@ func (a *app) groupAlarms(link api.Link, groups []api.Group) {
 
 func (a *app) remedy(text string) {
 	if text != "" {
-		fmt.Fprintf(a.stdout, "  what to do: %s\n", text)
+		fmt.Fprintf(a.stdout, "  what to do: %s\n", harmless(text))
 	}
 }
 

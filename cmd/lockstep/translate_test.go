@@ -13,7 +13,7 @@ import (
 
 func TestReadPositions(t *testing.T) {
 	t.Parallel()
-	got, err := readPositions(strings.NewReader("orders,0,12\nstrange topic, 3, 9223372036854775807\n"))
+	got, err := readPositions(strings.NewReader(byteOrderMark + "orders,0,12\nstrange topic, 3, 9223372036854775807\n"))
 	want := []api.Position{{Topic: "orders", Offset: 12}, {Topic: "strange topic", Partition: 3, Offset: 1<<63 - 1}}
 	if err != nil || len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Fatalf("%v, %v", got, err)
@@ -103,6 +103,27 @@ func TestTranslate_GroupFormats(t *testing.T) {
 }
 
 // A name of a group may hold anything; it must not leave the comment it stands in.
+// Names of the target are shown where they differ.
+func TestTranslate_GroupTableFits80Columns(t *testing.T) {
+	t.Parallel()
+	os := groupAnswer()
+	os[0].Group, os[0].TargetGroup, os[0].TargetTopic = strings.Repeat("long-", 20), strings.Repeat("long-", 20), os[0].Topic
+	out, _ := printed(t, "table", translateQuery{link: "dr", all: true}, os)
+	for line := range strings.Lines(out) {
+		if len(line) > 81 {
+			t.Errorf("line of %d characters: %s", len(line), line)
+		}
+	}
+	for _, want := range []string{"-> dr-billing", "-> copy.payments"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "-> copy.orders,") || strings.Contains(out, "-> long") {
+		t.Errorf("shows a name twice:\n%s", out)
+	}
+}
+
 func TestTranslate_NamesStayInTheirComments(t *testing.T) {
 	t.Parallel()
 	os := groupAnswer()

@@ -71,6 +71,10 @@ func (q translateQuery) check(cmd *cobra.Command, output string) error {
 		return usage(errors.New("--topic, --partition, --offset and --group and --all-groups and --stdin exclude each other"))
 	case !q.ofGroups() && !q.stdin && one < 3:
 		return usage(errors.New("give --topic, --partition and --offset, or --group, --all-groups or --stdin"))
+	case q.at.Offset < 0:
+		return usage(fmt.Errorf("--offset %d: offsets begin at 0", q.at.Offset))
+	case q.at.Partition < 0:
+		return usage(fmt.Errorf("--partition %d: partitions begin at 0", q.at.Partition))
 	case slices.Contains(q.groups, ""):
 		return usage(errors.New("--group: a group has a name"))
 	case isJobFormat(output) && (q.all || len(q.groups) > 1):

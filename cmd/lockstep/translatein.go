@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -10,9 +11,16 @@ import (
 	"lockstep/api"
 )
 
+// byteOrderMark is what spreadsheets begin a file with.
+const byteOrderMark = "\xef\xbb\xbf"
+
 // readPositions reads lines of topic, partition, offset. An error names the line and the field.
 func readPositions(r io.Reader) ([]api.Position, error) {
-	cr := csv.NewReader(r)
+	br := bufio.NewReader(r)
+	if mark, _ := br.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = br.Discard(len(byteOrderMark)) // what was peeked at is there
+	}
+	cr := csv.NewReader(br)
 	cr.FieldsPerRecord = 3
 	cr.TrimLeadingSpace = true
 	var out []api.Position

@@ -131,18 +131,34 @@ func writeResetCSV(w io.Writer, places []place, oneGroup bool) error {
 }
 
 func offsetTable(os []api.Offset, groups bool) *table {
-	t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "SOURCE OFFSET", "TARGET TOPIC", "TARGET OFFSET", "STATE"}}
 	if groups {
-		t.head = append([]string{"GROUP", "TARGET GROUP"}, t.head...)
+		return groupOffsetTable(os)
 	}
+	t := &table{head: []string{"LINK", "TOPIC", "PARTITION", "SOURCE OFFSET", "TARGET TOPIC", "TARGET OFFSET", "STATE"}}
 	for _, o := range os {
-		row := []string{o.Link, o.Topic, strconv.Itoa(int(o.Partition)), offset(o.SourceOffset), o.TargetTopic, offset(o.TargetOffset), o.State}
-		if groups {
-			row = append([]string{o.Group, o.TargetGroup}, row...)
-		}
-		t.add(row...)
+		t.add(o.Link, o.Topic, strconv.Itoa(int(o.Partition)), offset(o.SourceOffset), o.TargetTopic, offset(o.TargetOffset), o.State)
 	}
 	return t
+}
+
+// groupOffsetTable is for people only, so names of the target are there where they differ, and long ones are cut into lines.
+func groupOffsetTable(os []api.Offset) *table {
+	t := &table{head: []string{"GROUP", "TOPIC", "PARTITION", "SOURCE", "TARGET", "STATE"}}
+	for _, o := range os {
+		t.addLines(names(o.Group, o.TargetGroup), names(o.Topic, o.TargetTopic), []string{strconv.Itoa(int(o.Partition))},
+			[]string{offset(o.SourceOffset)}, []string{offset(o.TargetOffset)}, []string{o.State})
+	}
+	return t
+}
+
+// names are the lines of a name on the source and, where the target has another one, of that.
+func names(src, dst string) []string {
+	const width = 18 // of two columns, so that the table fits 80
+	lines := chop(printable(src), width)
+	if dst != src && dst != "" {
+		lines = append(lines, chop("-> "+printable(dst), width)...)
+	}
+	return lines
 }
 
 // byTopic orders places by topic and partition; an error names what was given twice, which no starting position can hold.

@@ -105,7 +105,10 @@ func standsOfPicture(link string, p checkpoint.Picture, req api.TranslateRequest
 			return nil, fmt.Errorf("read the positions of group %q: %w", there, err)
 		}
 		g, known := p.Groups[there]
-		if !known && !req.AllGroups {
+		switch {
+		case !known && !req.AllGroups && req.Reverse:
+			return nil, api.NotFound("lockstep groups show tells how it stands", "group %q has no positions on the target of link %q", there, link)
+		case !known && !req.AllGroups:
 			return nil, noGroup(link, name)
 		}
 		s := stand{group: name, dstGroup: rename(name), from: api.FromCluster, at: at}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func TestStands_OfACluster(t *testing.T) {
 		t.Error("a group that cannot be read was answered")
 	}
 	var answer *api.Error
-	if _, err = ask(api.TranslateRequest{Groups: []string{"gone"}}, "gone"); !errors.As(err, &answer) || answer.Code != api.CodeNotFound {
+	if _, err = ask(api.TranslateRequest{Groups: []string{"gone"}}, "gone"); !errors.As(err, &answer) || answer.Code != api.CodeNotFound || !strings.Contains(err.Error(), `"to-gone"`) {
 		t.Errorf("a group that is not there: %v", err)
 	}
 }
