@@ -182,7 +182,7 @@ func (s *Syncer) give() { s.turn <- struct{}{} }
 func (s *Syncer) publish(ctx context.Context, p Pass) {
 	s.last.Store(&p)
 	begins, ended := s.state.passes.take(s.now(), p.Err, string(stateOf(p.Err)))
-	if begins {
+	if begins && stateOf(p.Err) != StateLaneHeld { // which the link tells for all of its parts
 		s.log.Warn("groups cannot be kept in step", "error", p.Err)
 	}
 	if ended > 0 {

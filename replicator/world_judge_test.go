@@ -46,8 +46,8 @@ func (w *world) standsTwice(t *target, tr *truth) bool {
 		return false
 	}
 	last := placed{tr, tr.landed[len(tr.landed)-1]}
-	if w.lost {
-		return last.at >= t.start
+	if w.lost { // and with the state the ledger of before
+		return last.at >= t.start && (t.holds(last) || !t.orphan(last))
 	}
 	return !t.orphan(last) || t.holds(last) && !tr.lost
 }

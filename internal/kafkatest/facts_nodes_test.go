@@ -61,7 +61,29 @@ func topicOn(t *testing.T, c *Cluster, minISR string, nodes ...int32) string {
 		t.Fatalf("create topic: %s", got)
 	}
 	AwaitLeaders(t, c, rt.Topic)
+	knownEverywhere(t, c, rt.Topic)
 	return rt.Topic
+}
+
+// knownEverywhere waits until every broker tells of a topic: any of them may be asked for it.
+func knownEverywhere(t *testing.T, c *Cluster, topic string) {
+	t.Helper()
+	Eventually(t, 30*time.Second, func() (bool, string) {
+		for node := range int32(3) {
+			req := kmsg.NewPtrMetadataRequest()
+			rt := kmsg.NewMetadataRequestTopic()
+			rt.Topic = &topic
+			req.Topics = append(req.Topics, rt)
+			resp, err := req.RequestWith(t.Context(), c.Admin().Broker(int(node+1)))
+			if err != nil {
+				return false, fmt.Sprintf("broker %d: %v", node+1, err)
+			}
+			if got := ErrorName(resp.Topics[0].ErrorCode); got != ok {
+				return false, fmt.Sprintf("broker %d: %s", node+1, got)
+			}
+		}
+		return true, ""
+	})
 }
 
 // txnIDAwayFrom returns a transactional id whose coordinator is another node, and that is ready.
