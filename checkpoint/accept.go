@@ -28,9 +28,9 @@ func (s *Syncer) Accept(ctx context.Context, groups []string, dryRun bool) ([]mo
 	}
 	a.accept = make(map[string]bool, len(groups))
 	var names []string
-	refused := make(map[string]string)
+	refused, bases := make(map[string]string), s.opt.Store.All()
 	for _, g := range groups {
-		if why := a.refuses(g); why != "" {
+		if why := a.refuses(g, bases); why != "" {
 			refused[g] = why
 			continue
 		}
@@ -65,7 +65,7 @@ func (a *attempt) mayAccept() error {
 }
 
 // refuses says why nothing can be decided about a group; "" is that something can.
-func (a *attempt) refuses(group string) string {
+func (a *attempt) refuses(group string, bases map[string]map[Key]Base) string {
 	if why := a.settings.Filter.Excludes(group); why != "" {
 		return "the group is left out: " + why
 	}
@@ -73,7 +73,7 @@ func (a *attempt) refuses(group string) string {
 		return fmt.Sprintf("its positions on the source cannot be read: %v", err)
 	}
 	_, there := a.source.Groups[group]
-	_, known := a.s.opt.Store.All()[group]
+	_, known := bases[group]
 	switch {
 	case !there && a.source.Partial != nil:
 		return fmt.Sprintf("it may be on the source, which did not list all of its groups: %v", a.source.Partial)

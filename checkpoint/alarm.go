@@ -87,13 +87,8 @@ func (a *Alarms) Passed(p Pass) {
 	}
 	a.at = p.At
 	a.pass++
-	for rows := p.Rows; len(rows) > 0; {
-		n := 1
-		for n < len(rows) && rows[n].Group == rows[0].Group {
-			n++
-		}
-		a.look(rows[:n], p)
-		rows = rows[n:]
+	for rows := range eachGroup(p.Rows) {
+		a.look(rows, p)
 	}
 	for name, w := range a.groups {
 		if w.pass != a.pass {

@@ -181,9 +181,6 @@ func (r *Row) committed(err error, bare bool) {
 		r.settle(refusal(err, *r))
 		return
 	}
-	if r.State != StatePending && r.State != "" {
-		return // it was only written again, see Row.Write
-	}
 	detail := r.Detail
 	if bare {
 		detail = "written without its metadata, which is larger than the target's offset.metadata.max.bytes"
@@ -191,12 +188,17 @@ func (r *Row) committed(err error, bare bool) {
 	r.settle(StateSynced, detail)
 }
 
-// settle gives a row its state. What is synced stands where it belongs.
+// settle gives a row its state. What is synced stands where it belongs; if it was only written again so that the target does
+// not forget it, it is in no other state than before.
 func (r *Row) settle(state State, detail string) {
-	r.State, r.Detail = state, detail
 	if state == StateSynced {
-		r.Target, r.Again = r.Translated, 0
+		r.Target = r.Translated
+		if r.State != StatePending && r.State != "" {
+			return
+		}
+		r.Again = 0
 	}
+	r.State, r.Detail = state, detail
 }
 
 func (r Row) dstKey() Key { return Key{r.DstTopic, r.Partition} }
@@ -215,8 +217,7 @@ func refusal(err error, r Row) (State, string) {
 		return state, detail
 	}
 	switch {
-	case isOneOf(err, kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.FencedInstanceID, kerr.RebalanceInProgress,
-		kerr.StaleMemberEpoch, kerr.FencedMemberEpoch, kerr.UnreleasedInstanceID):
+	case RefusedForMembers(err):
 		return StateActiveOnTarget, fmt.Sprintf("the target refused the commit, the group has members there: %v", err)
 	case isOneOf(err, kerr.GroupIDNotFound, kerr.InconsistentGroupProtocol):
 		return StateTypeConflict, fmt.Sprintf("the target refused the commit, it has another kind of group there: %v", err)
@@ -236,6 +237,12 @@ func unauthorized(err error, r Row, operation string) (State, string) {
 		return StateNotAuthorized, err.Error()
 	}
 	return "", ""
+}
+
+// RefusedForMembers reports whether a coordinator refused a commit because the group has members, of which we are none.
+func RefusedForMembers(err error) bool {
+	return isOneOf(err, kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.FencedInstanceID, kerr.RebalanceInProgress,
+		kerr.StaleMemberEpoch, kerr.FencedMemberEpoch, kerr.UnreleasedInstanceID)
 }
 
 func isOneOf(err error, targets ...error) bool {

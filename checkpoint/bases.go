@@ -74,19 +74,6 @@ func (b *Bases) Save(ctx context.Context, rows []Row) error {
 	return b.put(ctx, changes)
 }
 
-// Forget removes all that is stored of groups.
-func (b *Bases) Forget(ctx context.Context, groups ...string) error {
-	changes := map[string]map[Key]*Base{}
-	all := b.All()
-	for _, g := range groups {
-		changes[g] = map[Key]*Base{}
-		for k := range all[g] {
-			changes[g][k] = nil
-		}
-	}
-	return b.put(ctx, changes)
-}
-
 // put makes changes durable, and then shows them. A nil base is one to forget. Whoever finds an earlier put without an
 // answer waits for that first, so that a state topic which takes nothing does not fill the memory with repetitions.
 func (b *Bases) put(ctx context.Context, changes map[string]map[Key]*Base) error {

@@ -53,16 +53,16 @@ func atCoordinator(ctx context.Context, c *kafka.Cluster, group string, do func(
 		} else {
 			err = lost[group]
 		}
-		if !isMoving(err) || !pause.For(ctx, coordinatorPause<<try) {
+		if !IsMoving(err) || !pause.For(ctx, coordinatorPause<<try) {
 			break
 		}
 	}
 	return err
 }
 
-// isMoving reports whether a broker refused because the group's coordinator is on its way. Asking again does no harm, even
+// IsMoving reports whether a broker refused because the group's coordinator is on its way. Asking again does no harm, even
 // if the commit was written before the old coordinator ended.
-func isMoving(err error) bool {
+func IsMoving(err error) bool {
 	for _, e := range []error{kerr.NotCoordinator, kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress} {
 		if errors.Is(err, e) {
 			return true
@@ -74,7 +74,7 @@ func isMoving(err error) bool {
 // moving returns the error of a commit that was refused because the coordinator is moving.
 func moving(refused map[Key]error) error {
 	for _, err := range refused {
-		if isMoving(err) {
+		if IsMoving(err) {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func commitAt(ctx context.Context, c *kafka.Cluster, broker int32, group string,
 func inBatches(group string, offsets map[Key]Committed) iter.Seq[map[Key]Committed] {
 	return func(yield func(map[Key]Committed) bool) {
 		part, size := map[Key]Committed{}, 0
-		for _, k := range slices.SortedFunc(maps.Keys(offsets), compareKeys) {
+		for _, k := range slices.SortedFunc(maps.Keys(offsets), Key.Compare) {
 			need := 100 + len(group) + len(k.Topic) + len(offsets[k].Metadata)
 			if len(part) > 0 && size+need > commitBytes {
 				if !yield(part) {
@@ -146,7 +146,7 @@ func commitRequest(group string, offsets map[Key]Committed) *kmsg.OffsetCommitRe
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = group, -1
 	topics := map[string]*kmsg.OffsetCommitRequestTopic{}
-	for _, k := range slices.SortedFunc(maps.Keys(offsets), compareKeys) {
+	for _, k := range slices.SortedFunc(maps.Keys(offsets), Key.Compare) {
 		if topics[k.Topic] == nil {
 			topics[k.Topic] = &kmsg.OffsetCommitRequestTopic{Topic: k.Topic}
 		}
@@ -195,8 +195,4 @@ func deleteRequest(group string, keys []Key) *kmsg.OffsetDeleteRequest {
 		req.Topics = append(req.Topics, t)
 	}
 	return req
-}
-
-func compareKeys(a, b Key) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }

@@ -1,6 +1,9 @@
 package checkpoint
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Key names a partition that a group has a position in. In pictures of the source it is the source's topic, in pictures
 // of the target the target's.
@@ -11,6 +14,11 @@ type Key struct {
 
 // String returns "topic/partition".
 func (k Key) String() string { return fmt.Sprintf("%s/%d", k.Topic, k.Partition) }
+
+// Compare orders keys by topic and partition.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Topic, o.Topic), cmp.Compare(k.Partition, o.Partition))
+}
 
 // GroupType is Kafka's group type.
 type GroupType string

@@ -241,7 +241,7 @@ func together(ms []Moment) []Moment {
 		out = append(out, m)
 	}
 	for _, m := range out {
-		slices.SortFunc(m.Positions, func(a, b Row) int { return byKey(a.Key, b.Key) })
+		slices.SortFunc(m.Positions, func(a, b Row) int { return a.Key.Compare(b.Key) })
 	}
 	return out
 }

@@ -50,7 +50,7 @@ func TestBases_VeryManyPartitions(t *testing.T) {
 	if _, there := of[Key{"orders", 999}]; len(of) != parts-1 || there || of[Key{"orders", 1500}].Next != 7 {
 		t.Errorf("%d positions, 1500 at %+v", len(of), of[Key{"orders", 1500}])
 	}
-	if err := other.Forget(t.Context(), "billing"); err != nil {
+	if err := forget(t, other, "billing"); err != nil {
 		t.Fatal(err)
 	}
 	if _, last := topic.another(b.now); len(last.All()) > 0 {

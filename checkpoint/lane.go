@@ -35,7 +35,7 @@ type Ages interface {
 }
 
 // Lanes tells the link's lanes as they are now, by source topic and partition. The maps answer for everything that was
-// stored before the call.
+// stored before the call. The result is the caller's.
 type Lanes interface {
 	Lanes() map[Key]Lane
 }

@@ -39,11 +39,17 @@ func newLook(c *kafka.Cluster, want func(string) bool) *look {
 	return &look{c: c, want: want, groups: map[string]Group{}, failed: map[string]error{}, silent: map[int32]error{}}
 }
 
-// broker asks one broker for its groups and their offsets.
-func (l *look) broker(ctx context.Context, broker int32, heard func()) {
+// list asks one broker for its groups.
+func (l *look) list(ctx context.Context, broker int32, heard func()) []kafka.GroupListing {
 	groups, err := l.c.ListGroups(ctx, broker, l.want)
 	heard()
 	l.took(broker, len(groups), err)
+	return groups
+}
+
+// broker asks one broker for its groups and their offsets.
+func (l *look) broker(ctx context.Context, broker int32, heard func()) {
+	groups := l.list(ctx, broker, heard)
 	with := make([]kafka.GroupListing, 0, len(groups))
 	for _, g := range groups {
 		if group := groupOf(g); group.Supported() {

@@ -83,7 +83,7 @@ func (a *attempt) see(ctx context.Context, want func(group string) bool) error {
 		return err
 	}
 	// After the source: what was copied meanwhile is translated and not ahead.
-	a.lanes = maps.Clone(a.s.opt.Lanes.Lanes())
+	a.lanes = a.s.opt.Lanes.Lanes()
 	a.addUnopened()
 	a.knownStarts()
 	a.learnRetention(ctx)
@@ -420,13 +420,7 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 		err = sideFault(StateTargetUnreadable, "store what is about to be written", err)
 		return unwritten(rows, err), err
 	}
-	var writes []Row
-	for _, r := range rows {
-		if r.Write {
-			writes = append(writes, r)
-		}
-	}
-	if len(writes) == 0 {
+	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Write }) {
 		return rows, nil
 	}
 	// This process may have been frozen since it looked: whoever took the link over is seen by now.
@@ -437,9 +431,9 @@ func (a *attempt) write(ctx context.Context, rows []Row) ([]Row, error) {
 		return unwritten(rows, err), err
 	}
 	failpoint.Pass("after_bases")
-	written := a.s.opt.Sides.Apply(ctx, writes)
+	written := a.s.opt.Sides.Apply(ctx, rows)
 	failpoint.Pass("after_commit")
-	return joined(rows, written), nil
+	return written, nil
 }
 
 // mayWrite asks once more: much can have happened since the pass began.
@@ -464,30 +458,6 @@ func unwritten(rows []Row, err error) []Row {
 		if out[i].Write {
 			out[i].Write, out[i].State, out[i].Detail = false, StatePending, err.Error()
 		}
-	}
-	return out
-}
-
-// joined puts what became of writes in the place of what was planned.
-func joined(rows, done []Row) []Row {
-	type id struct {
-		group string
-		Key
-	}
-	by := make(map[id]Row, len(done))
-	for _, r := range done {
-		by[id{r.Group, r.Key}] = r
-	}
-	out := slices.Clone(rows)
-	for i := range out {
-		r, ok := by[id{out[i].Group, out[i].Key}]
-		if !ok {
-			continue
-		}
-		if planned := out[i]; r.State == StateSynced && planned.State != StatePending {
-			r.State, r.Detail = planned.State, planned.Detail // only written again so that the target does not forget it
-		}
-		out[i] = r
 	}
 	return out
 }
@@ -539,13 +509,8 @@ func (a *attempt) rememberUnread(name string, err error) {
 // byGroup cuts ordered rows into those of each group.
 func byGroup(rows []Row) map[string][]Row {
 	of := make(map[string][]Row)
-	for i := 0; i < len(rows); {
-		j := i + 1
-		for j < len(rows) && rows[j].Group == rows[i].Group {
-			j++
-		}
-		of[rows[i].Group] = slices.Clip(rows[i:j])
-		i = j
+	for g := range eachGroup(rows) {
+		of[g[0].Group] = g
 	}
 	return of
 }

@@ -165,13 +165,8 @@ func (p *planner) keysOf(s *subject) []Key {
 	}
 	p.keys = keys
 	keys = slices.DeleteFunc(keys, func(k Key) bool { _, ok := p.Lanes[k]; return !ok })
-	slices.SortFunc(keys, byKey)
+	slices.SortFunc(keys, Key.Compare)
 	return keys
-}
-
-// byKey orders keys by topic and partition.
-func byKey(a, b Key) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
 // position plans one position of a group, in a topic that has a lane.

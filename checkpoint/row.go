@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"iter"
 	"time"
 
 	"lockstep/offsetsync"
@@ -35,6 +36,22 @@ type Row struct {
 	Forget bool
 	// Backwards says that the write moves the target back, and the detail says why that is right.
 	Backwards bool
+}
+
+// eachGroup yields the rows of each group, of rows that are ordered by group.
+func eachGroup(rows []Row) iter.Seq[[]Row] {
+	return func(yield func([]Row) bool) {
+		for len(rows) > 0 {
+			n := 1
+			for n < len(rows) && rows[n].Group == rows[0].Group {
+				n++
+			}
+			if !yield(rows[:n:n]) {
+				return
+			}
+			rows = rows[n:]
+		}
+	}
 }
 
 // Base is what lockstep knows of a position that it wrote: the target's value may be any of Was, or Next.

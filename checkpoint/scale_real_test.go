@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // fixedLanes are lanes that copy nothing any more.
 type fixedLanes map[Key]Lane
 
-func (l fixedLanes) Lanes() map[Key]Lane { return l }
+func (l fixedLanes) Lanes() map[Key]Lane { return maps.Clone(l) }
 
 // fullLane is a lane whose target has all of n records at the same offsets.
 func fullLane(t testing.TB, topic string, n int64) Lane {

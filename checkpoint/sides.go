@@ -2,9 +2,7 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"lockstep/internal/kafka"
@@ -30,24 +28,14 @@ func (c clusters) Listed(ctx context.Context) (Picture, error) {
 	if err != nil {
 		return Picture{}, fmt.Errorf("list groups of cluster %s: %w", c.dst.Name(), err)
 	}
-	var mu sync.Mutex // guards p, silent and answered
-	p, answered := Picture{Groups: make(map[string]Group)}, 0
+	l := newLook(c.dst, nil)
 	c.dst.EachBroker(ctx, at.brokers, kafka.BrokerPatience, func(ctx context.Context, broker int32, heard func()) {
-		groups, err := c.dst.ListGroups(ctx, broker, nil)
-		heard()
-		mu.Lock()
-		defer mu.Unlock()
-		p.Partial = errors.Join(p.Partial, err)
-		if err == nil {
-			answered++
-		}
-		for _, g := range groups {
-			p.Groups[g.Name] = groupOf(g)
+		for _, g := range l.list(ctx, broker, heard) {
+			l.found(groupOf(g))
 		}
 	})
-	mu.Lock()
-	defer mu.Unlock()
-	if answered == 0 {
+	p := l.picture()
+	if len(l.silent) == len(at.brokers) {
 		return p, fmt.Errorf("list groups of cluster %s: %w", c.dst.Name(), p.Partial)
 	}
 	return p, nil

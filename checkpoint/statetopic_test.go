@@ -72,7 +72,7 @@ func TestBases_ThroughTheStateTopic(t *testing.T) {
 	if diff := cmp.Diff(a.history.Of("billing"), b.history.Of("billing"), same); diff != "" || len(b.history.Of("billing")) != 1 {
 		t.Error(diff)
 	}
-	if err := b.bases.Forget(t.Context(), "b/c"); err != nil {
+	if err := forget(t, b.bases, "b/c"); err != nil {
 		t.Fatal(err)
 	}
 	a.barrier(t)

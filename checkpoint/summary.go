@@ -31,28 +31,18 @@ type Summary struct {
 // Summaries returns the groups of a pass in order. ages may be nil: then seconds are not known.
 func (p Pass) Summaries(ages Ages) []Summary {
 	var out []Summary
-	for i := 0; i < len(p.Rows); {
-		j := i + 1
-		for j < len(p.Rows) && p.Rows[j].Group == p.Rows[i].Group {
-			j++
-		}
-		out = append(out, p.summarize(p.Rows[i:j:j], ages))
-		i = j
+	for rows := range eachGroup(p.Rows) {
+		out = append(out, p.summarize(rows, ages))
 	}
 	return out
 }
 
 // Summary returns one group of a pass.
 func (p Pass) Summary(group string, ages Ages) (Summary, bool) {
-	for i := range p.Rows {
-		if p.Rows[i].Group != group {
-			continue
+	for rows := range eachGroup(p.Rows) {
+		if rows[0].Group == group {
+			return p.summarize(rows, ages), true
 		}
-		j := i + 1
-		for j < len(p.Rows) && p.Rows[j].Group == group {
-			j++
-		}
-		return p.summarize(p.Rows[i:j:j], ages), true
 	}
 	return Summary{}, false
 }

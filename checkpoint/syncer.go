@@ -26,7 +26,7 @@ type Sides interface {
 	SourceIDs(ctx context.Context, topics []string) map[string]model.TopicID
 	// Starts returns where target partitions begin; those that did not answer are left out.
 	Starts(ctx context.Context, parts []Key) map[Key]int64
-	// Apply commits what rows say on the target, and returns them with what became of them.
+	// Apply commits on the target what rows with Write say, and returns all rows with what became of them.
 	Apply(ctx context.Context, rows []Row) []Row
 	// Retention is for how long the target keeps offsets of groups without members.
 	Retention(ctx context.Context) (time.Duration, error)
@@ -36,7 +36,6 @@ type Sides interface {
 type Store interface {
 	All() map[string]map[Key]Base
 	Save(ctx context.Context, rows []Row) error
-	Forget(ctx context.Context, groups ...string) error
 }
 
 // Recorder keeps where groups stood over time.

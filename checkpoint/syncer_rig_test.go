@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -134,13 +135,6 @@ func (s *fakeStore) Save(_ context.Context, rows []Row) error {
 	return nil
 }
 
-func (s *fakeStore) Forget(_ context.Context, groups ...string) error {
-	for _, g := range groups {
-		delete(s.of, g)
-	}
-	return nil
-}
-
 // fakeSides are two clusters in memory.
 type fakeSides struct {
 	mu           sync.Mutex // guards the fields below: both sides are asked at once
@@ -259,13 +253,19 @@ func (f *fakeSides) Apply(ctx context.Context, rows []Row) []Row {
 		f.before()
 		f.before = nil
 	}
+	rows = slices.Clone(rows)
 	var names []string
 	for _, r := range rows {
-		names = append(names, r.DstGroup)
+		if r.Write {
+			names = append(names, r.DstGroup)
+		}
 	}
 	now := f.Target(ctx, names)
 	for i := range rows {
 		r := &rows[i]
+		if !r.Write {
+			continue
+		}
 		r.Write = false
 		if state, detail := changed(now, *r); state != "" {
 			r.settle(state, detail)

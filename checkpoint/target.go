@@ -15,7 +15,7 @@ func (p *planner) target(dst string) (g Group, blocked State, detail string) {
 		return Group{}, "", ""
 	}
 	switch {
-	case !g.Supported() || g.Protocol != "" && g.Protocol != "consumer":
+	case !g.Supported() || !g.plain():
 		return g, StateTypeConflict, fmt.Sprintf("on the target %s is a group of type %s and protocol %q", dst, g.Type, g.Protocol)
 	case g.State == "":
 		return g, StateActiveOnTarget, "whether it has members on the target is not known"

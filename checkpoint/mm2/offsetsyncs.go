@@ -1,7 +1,6 @@
 package mm2
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -70,10 +69,6 @@ func oldest(m *offsetsync.Map) (model.Span, bool) {
 	src, _ := m.Start()
 	t := m.Translate(src)
 	return m.Newest(src + t.Off)
-}
-
-func byKey(a, b checkpoint.Key) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
 // offsetSyncs keeps the topic of offset syncs.
@@ -160,6 +155,6 @@ func (o *offsetSyncs) moved(p checkpoint.Pass) (out []checkpoint.Key) {
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, byKey)
+	slices.SortFunc(out, checkpoint.Key.Compare)
 	return out
 }

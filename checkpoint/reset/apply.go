@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"lockstep/checkpoint"
 )
@@ -80,7 +79,7 @@ func groupsOf(moves []Move) []string {
 			names[m.Group] = true
 		}
 	}
-	return sortedKeys(names)
+	return slices.Sorted(maps.Keys(names))
 }
 
 func offsetIn(g checkpoint.Group, k checkpoint.Key) int64 {
@@ -135,18 +134,12 @@ func commit(ctx context.Context, o Offsets, group string, ms []*Move) {
 		}
 		switch why := errors.Join(err, denied[m.Key]); {
 		case why == nil:
-		case isActive(why):
+		case checkpoint.RefusedForMembers(why):
 			m.Refused = fmt.Sprintf("the group became active: stop its members first (%v)", why)
 		default:
 			m.Error = why.Error()
 		}
 	}
-}
-
-// isActive reports whether a coordinator refused a commit because the group has members, of which we are none.
-func isActive(err error) bool {
-	return slices.ContainsFunc([]error{kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.RebalanceInProgress, kerr.StaleMemberEpoch, kerr.FencedMemberEpoch},
-		func(e error) bool { return errors.Is(err, e) })
 }
 
 func remove(ctx context.Context, o Offsets, group string, ms []*Move) {

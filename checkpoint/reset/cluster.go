@@ -2,10 +2,7 @@ package reset
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"lockstep/checkpoint"
 	"lockstep/internal/kafka"
@@ -34,15 +31,12 @@ func (c Cluster) Reread(ctx context.Context, groups []string) (p checkpoint.Pict
 }
 
 func onTheirWay(p checkpoint.Picture) bool {
-	moving := func(err error) bool {
-		return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
-	}
 	for _, err := range p.Failed {
-		if moving(err) {
+		if checkpoint.IsMoving(err) {
 			return true
 		}
 	}
-	return moving(p.Partial)
+	return checkpoint.IsMoving(p.Partial)
 }
 
 // Commit implements [Offsets].

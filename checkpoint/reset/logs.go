@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +27,7 @@ func Partitions(ctx context.Context, c *kafka.Cluster, topics []Topic) ([]checkp
 		return nil, err
 	}
 	if len(topics) == 0 {
-		for _, name := range sortedKeys(meta.Topics) {
+		for _, name := range slices.Sorted(maps.Keys(meta.Topics)) {
 			if !meta.Topics[name].Internal {
 				topics = append(topics, Topic{Name: name})
 			}

@@ -3,6 +3,7 @@ package reset
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,15 +59,15 @@ func Make(in Input) Plan {
 	slices.SortFunc(p.Moves, func(a, b Move) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), CompareKeys(a.Key, b.Key))
 	})
-	for _, name := range sortedKeys(in.Groups.Groups) {
+	for _, name := range slices.Sorted(maps.Keys(in.Groups.Groups)) {
 		if g := in.Groups.Groups[name]; wanted[name] == nil && !g.Supported() {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is a %s and is left out", name, typeName(g.Type)))
 		}
 	}
-	if text := in.fresh(sortedKeys(wanted)); text != "" {
+	if text := in.fresh(slices.Sorted(maps.Keys(wanted))); text != "" {
 		p.Warnings = append(p.Warnings, text)
 	}
-	for _, name := range sortedKeys(wanted) {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		p.Warnings = append(p.Warnings, partly(in.Groups.Groups[name], name, wanted[name])...)
 	}
 	return p
@@ -177,7 +178,7 @@ func partly(g checkpoint.Group, name string, moving map[checkpoint.Key]bool) []s
 		topics[k.Topic] = true
 	}
 	var out []string
-	for _, t := range sortedKeys(topics) {
+	for _, t := range slices.Sorted(maps.Keys(topics)) {
 		if ps := stay[t]; len(ps) > 0 {
 			slices.Sort(ps)
 			out = append(out, fmt.Sprintf("only some partitions of %s move: group %s has positions in %s that stay", t, name, partitionList(ps)))
@@ -200,15 +201,6 @@ func partitionList(ps []int32) string {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
 	return b.String()
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 func typeName(t checkpoint.GroupType) string {

@@ -254,17 +254,10 @@ func (m *mover) answer() any {
 	out := movesAnswer{Schema: api.Schema, Cluster: m.cluster.Name(), Does: m.does, Warnings: append([]string{}, m.plan.Warnings...),
 		Moves: make([]moveJSON, len(m.plan.Moves)), Written: m.counts.Written, Verified: m.counts.Verified, Undo: m.id}
 	for i, v := range m.plan.Moves {
-		out.Moves[i] = moveJSON{Group: v.Group, Topic: v.Topic, Partition: v.Partition, Old: known(v.Old), New: known(v.New), Note: v.Note,
+		out.Moves[i] = moveJSON{Group: v.Group, Topic: v.Topic, Partition: v.Partition, Old: api.Known(v.Old), New: api.Known(v.New), Note: v.Note,
 			OldRecord: m.recordJSON(v, v.Old), NewRecord: m.recordJSON(v, v.New), Refused: v.Refused, Done: v.Done, Error: v.Error}
 	}
 	return out
-}
-
-func known(off int64) *int64 {
-	if off < 0 {
-		return nil
-	}
-	return &off
 }
 
 func (m *mover) recordJSON(v reset.Move, off int64) *recordJSON {
