@@ -14,6 +14,16 @@ type Config struct {
 	Links    []Link             `yaml:"links" json:"links"`
 }
 
+// Link returns the link of a name.
+func (c *Config) Link(name string) (Link, bool) {
+	for _, l := range c.Links {
+		if l.Name == name {
+			return l, true
+		}
+	}
+	return Link{}, false
+}
+
 // Node says who this process is and where it keeps its files.
 type Node struct {
 	ID      string `yaml:"id" json:"id"`

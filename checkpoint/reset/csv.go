@@ -91,7 +91,7 @@ func csvPosition(row []string, group string) (Position, error) {
 func WriteCSV(w io.Writer, ps []Position, alone bool) error {
 	for _, p := range ps {
 		if !alone && strings.ContainsAny(p.Group, "\r\n") {
-			return fmt.Errorf("group %q has a line break in its name, which CSV does not bring back unchanged: export it as JSON", p.Group)
+			return fmt.Errorf("group %q has a line break in its name, which kafka-consumer-groups.sh cannot read: ask for it alone, or for JSON", p.Group)
 		}
 	}
 	cw := csv.NewWriter(w)

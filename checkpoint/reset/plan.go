@@ -57,7 +57,7 @@ func Make(in Input) Plan {
 		p.Moves = append(p.Moves, m)
 	}
 	slices.SortFunc(p.Moves, func(a, b Move) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), CompareKeys(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), a.Key.Compare(b.Key))
 	})
 	for _, name := range slices.Sorted(maps.Keys(in.Groups.Groups)) {
 		if g := in.Groups.Groups[name]; wanted[name] == nil && !g.Supported() {

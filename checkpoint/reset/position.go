@@ -31,13 +31,8 @@ func (p Position) Target() Target {
 // Sort orders positions by group, topic and partition.
 func Sort(ps []Position) {
 	slices.SortFunc(ps, func(a, b Position) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), CompareKeys(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), a.Key.Compare(b.Key))
 	})
-}
-
-// CompareKeys orders by topic and partition.
-func CompareKeys(a, b checkpoint.Key) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
 // Of returns the committed positions of groups, sorted.

@@ -72,9 +72,9 @@ type offline struct {
 	log    *slog.Logger
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex // guards opened
+	mu       sync.Mutex // guards the fields below
 	opened   map[string]*offlineLink
-	clusters map[string]*kafka.Cluster
+	clusters dialled
 }
 
 type offlineLink struct {
@@ -90,7 +90,7 @@ var _ api.Backend = (*offline)(nil)
 
 func newOffline(ctx context.Context, cfg *config.Config, log *slog.Logger) *offline {
 	ctx, cancel := context.WithCancel(ctx)
-	return &offline{ctx: ctx, cancel: cancel, cfg: cfg, log: log, opened: make(map[string]*offlineLink), clusters: make(map[string]*kafka.Cluster)}
+	return &offline{ctx: ctx, cancel: cancel, cfg: cfg, log: log, opened: make(map[string]*offlineLink), clusters: newDialled(cfg, log)}
 }
 
 func (o *offline) close() {
@@ -99,7 +99,7 @@ func (o *offline) close() {
 	for _, l := range o.opened {
 		l.state.Close()
 	}
-	closeAll(o.clusters)
+	o.clusters.close()
 }
 
 // open follows the state topic of a link to its present end.
@@ -109,16 +109,15 @@ func (o *offline) open(ctx context.Context, name string) (*offlineLink, error) {
 	if l, ok := o.opened[name]; ok {
 		return l, l.view.Barrier(ctx)
 	}
-	for _, cfg := range o.cfg.Links {
-		if cfg.Name == name {
-			return o.openLocked(ctx, cfg)
-		}
+	cfg, ok := o.cfg.Link(name)
+	if !ok {
+		return nil, api.NotFound("the configuration names the links", "no link %q", name)
 	}
-	return nil, api.NotFound("the configuration names the links", "no link %q", name)
+	return o.openLocked(ctx, cfg)
 }
 
 func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink, error) {
-	dst, err := o.clusterLocked(cfg.Target)
+	dst, err := o.clusters.named(cfg.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -151,19 +150,7 @@ func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink
 func (o *offline) cluster(name string) (*kafka.Cluster, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.clusterLocked(name)
-}
-
-func (o *offline) clusterLocked(name string) (*kafka.Cluster, error) {
-	if c, ok := o.clusters[name]; ok {
-		return c, nil
-	}
-	c, err := kafka.Dial(o.cfg.Clusters[name], kafka.Options{Logger: o.log})
-	if err != nil {
-		return nil, err
-	}
-	o.clusters[name] = c
-	return c, nil
+	return o.clusters.named(name)
 }
 
 func (o *offline) Links(context.Context) ([]api.Link, error) {

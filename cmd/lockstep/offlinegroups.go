@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"lockstep/api"
@@ -54,9 +53,10 @@ func (o *offline) groupView(ctx context.Context, name string) (groupView, error)
 	return v, err
 }
 
+// linkConfig returns the configuration of a link that was opened.
 func (o *offline) linkConfig(name string) config.Link {
-	i := slices.IndexFunc(o.cfg.Links, func(l config.Link) bool { return l.Name == name })
-	return o.cfg.Links[i]
+	cfg, _ := o.cfg.Link(name)
+	return cfg
 }
 
 // lastPass plans with the positions that the source showed last. Nothing is written, and nobody will: what would be is

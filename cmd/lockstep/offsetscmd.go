@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -73,10 +72,8 @@ func (f *offsetsFlags) check() error {
 
 // sides are the clusters of a link. They are dialled when they are asked for.
 type sides struct {
-	cfg    *config.Config
-	link   config.Link
-	log    *slog.Logger
-	dialed map[string]*kafka.Cluster
+	link config.Link
+	dialled
 }
 
 // sides reads the configuration and finds the link. The caller closes it.
@@ -88,15 +85,12 @@ func (a *app) sides(cmd *cobra.Command, link string) (*sides, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range cfg.Links {
-		if l.Name == link {
-			return &sides{cfg: cfg, link: l, log: newLogger(a.stderr, config.Log{Level: "error"}), dialed: make(map[string]*kafka.Cluster)}, nil
-		}
+	l, ok := cfg.Link(link)
+	if !ok {
+		return nil, usage(fmt.Errorf("the configuration has no link %q", link))
 	}
-	return nil, usage(fmt.Errorf("the configuration has no link %q", link))
+	return &sides{l, newDialled(cfg, newLogger(a.stderr, config.Log{Level: "error"}))}, nil
 }
-
-func (s *sides) close() { closeAll(s.dialed) }
 
 // cluster returns the cluster of one side.
 func (s *sides) cluster(side string) (*kafka.Cluster, error) {
@@ -105,18 +99,6 @@ func (s *sides) cluster(side string) (*kafka.Cluster, error) {
 		name = s.link.Source
 	}
 	return s.named(name)
-}
-
-func (s *sides) named(name string) (*kafka.Cluster, error) {
-	if c, ok := s.dialed[name]; ok {
-		return c, nil
-	}
-	c, err := kafka.Dial(s.cfg.Clusters[name], kafka.Options{Logger: s.log})
-	if err != nil {
-		return nil, err
-	}
-	s.dialed[name] = c
-	return c, nil
 }
 
 // onTarget returns the target's name of a source topic, and onSource the reverse, "" when there is none.

@@ -157,7 +157,7 @@ func (l *lister) choose(ctx context.Context, c *kafka.Cluster, p checkpoint.Pict
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, reset.CompareKeys)
+	slices.SortFunc(out, checkpoint.Key.Compare)
 	return slices.Compact(out), nil
 }
 

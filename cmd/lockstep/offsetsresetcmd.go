@@ -239,6 +239,6 @@ func positionsIn(g checkpoint.Group, is func(checkpoint.Key) bool) []checkpoint.
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, reset.CompareKeys)
+	slices.SortFunc(out, checkpoint.Key.Compare)
 	return out
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/api"
+	"lockstep/checkpoint"
+	"lockstep/checkpoint/reset"
 )
 
 func TestReadPositions(t *testing.T) {
@@ -141,10 +143,10 @@ func TestTranslate_NamesStayInTheirComments(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := writeResetCSV(&out, []place{{`a,"b`, "orders", 0, 7}}, false); err != nil || out.String() != "\"a,\"\"b\",orders,0,7\n" {
+	if err := reset.WriteCSV(&out, []reset.Position{{Group: `a,"b`, Key: checkpoint.Key{Topic: "orders"}, Offset: 7}}, false); err != nil || out.String() != "\"a,\"\"b\",orders,0,7\n" {
 		t.Errorf("CSV is %q, %v", out.String(), err)
 	}
-	if err := writeResetCSV(&out, []place{{"a\nb", "orders", 0, 7}}, false); err == nil {
+	if err := reset.WriteCSV(&out, []reset.Position{{Group: "a\nb", Key: checkpoint.Key{Topic: "orders"}, Offset: 7}}, false); err == nil {
 		t.Error("a name with a line break was written for a tool that reads line by line")
 	}
 }

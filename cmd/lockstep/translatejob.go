@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"lockstep/checkpoint/reset"
 )
 
 // The forms in which jobs of stream processors take starting offsets.
@@ -57,28 +59,28 @@ func (t translation) heading() []string {
 }
 
 // flinkJava returns Java lines that give the builder of a KafkaSource its starting offsets.
-func flinkJava(notes []string, places []place) string {
+func flinkJava(notes []string, places []reset.Position) string {
 	var b strings.Builder
 	comment(&b, "// ", notes)
 	comment(&b, "// ", []string{"needs java.util.HashMap, java.util.Map, org.apache.kafka.common.TopicPartition and",
 		"org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer"})
 	b.WriteString("Map<TopicPartition, Long> startingOffsets = new HashMap<>();\n")
 	for _, p := range places {
-		fmt.Fprintf(&b, "startingOffsets.put(new TopicPartition(%s, %d), %dL);\n", javaString(p.topic), p.partition, p.offset)
+		fmt.Fprintf(&b, "startingOffsets.put(new TopicPartition(%s, %d), %dL);\n", javaString(p.Topic), p.Partition, p.Offset)
 	}
 	b.WriteString("kafkaSourceBuilder.setStartingOffsets(OffsetsInitializer.offsets(startingOffsets));\n")
 	return b.String()
 }
 
 // flinkSQL returns, for each topic, the options of a table over it.
-func flinkSQL(notes []string, places []place) string {
+func flinkSQL(notes []string, places []reset.Position) string {
 	var b strings.Builder
 	comment(&b, "-- ", notes)
 	for len(places) > 0 {
-		topic, n := places[0].topic, 0
+		topic, n := places[0].Topic, 0
 		var offsets []string
-		for n < len(places) && places[n].topic == topic {
-			offsets = append(offsets, fmt.Sprintf("partition:%d,offset:%d", places[n].partition, places[n].offset))
+		for n < len(places) && places[n].Topic == topic {
+			offsets = append(offsets, fmt.Sprintf("partition:%d,offset:%d", places[n].Partition, places[n].Offset))
 			n++
 		}
 		fmt.Fprintf(&b, "\n-- WITH options of the table whose 'topic' is %s\n", sqlString(topic))
@@ -89,13 +91,13 @@ func flinkSQL(notes []string, places []place) string {
 }
 
 // sparkJSON returns the value of startingOffsets, in one line.
-func sparkJSON(places []place) (string, error) {
+func sparkJSON(places []reset.Position) (string, error) {
 	topics := make(map[string]map[int32]int64)
 	for _, p := range places {
-		if topics[p.topic] == nil {
-			topics[p.topic] = make(map[int32]int64)
+		if topics[p.Topic] == nil {
+			topics[p.Topic] = make(map[int32]int64)
 		}
-		topics[p.topic][p.partition] = p.offset
+		topics[p.Topic][p.Partition] = p.Offset
 	}
 	text, err := json.Marshal(topics)
 	return string(text) + "\n", err

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"lockstep/api"
+	"lockstep/checkpoint"
+	"lockstep/checkpoint/reset"
 )
 
 // translation is an answer that is to be printed.
@@ -19,25 +17,18 @@ type translation struct {
 	offsets []api.Offset
 }
 
-// place is where somebody goes on, on the side that was asked for.
-type place struct {
-	group, topic string
-	partition    int32
-	offset       int64
-}
-
 func newTranslation(q translateQuery, os []api.Offset) translation { return translation{q, os} }
 
-// places are the answers, as they were asked for.
-func (t translation) places() (out []place) {
+// places are the answers, as they were asked for: where somebody goes on, on the side that was asked for.
+func (t translation) places() (out []reset.Position) {
 	for _, o := range t.offsets {
-		p := place{o.TargetGroup, o.TargetTopic, o.Partition, 0}
+		p := reset.Position{Group: o.TargetGroup, Key: checkpoint.Key{Topic: o.TargetTopic, Partition: o.Partition}}
 		answer := o.TargetOffset
 		if t.query.reverse {
-			p.group, p.topic, answer = o.Group, o.Topic, o.SourceOffset
+			p.Group, p.Topic, answer = o.Group, o.Topic, o.SourceOffset
 		}
 		if answer != nil && answered(o) {
-			p.offset = *answer
+			p.Offset = *answer
 			out = append(out, p)
 		}
 	}
@@ -99,7 +90,7 @@ func (a *app) printTranslated(t translation) error {
 		}
 		a.note(append(notes, t.lonely()...))
 		if a.output == "csv" {
-			return writeResetCSV(a.stdout, t.places(), len(t.query.groups) == 1)
+			return reset.WriteCSV(a.stdout, t.places(), len(t.query.groups) == 1)
 		}
 	}
 	return a.print(api.Offsets{Schema: api.Schema, Offsets: t.offsets}, offsetTable(t.offsets, t.query.ofGroups()))
@@ -109,25 +100,6 @@ func (a *app) note(lines []string) {
 	for _, l := range lines {
 		fmt.Fprintln(a.stderr, l)
 	}
-}
-
-// writeResetCSV writes what kafka-consumer-groups.sh --reset-offsets --from-file reads: without a header, and for one
-// group without its name. That tool reads line by line.
-func writeResetCSV(w io.Writer, places []place, oneGroup bool) error {
-	cw := csv.NewWriter(w)
-	for _, p := range places {
-		row := []string{p.group, p.topic, strconv.Itoa(int(p.partition)), strconv.FormatInt(p.offset, 10)}
-		if oneGroup {
-			row = row[1:]
-		} else if strings.ContainsAny(p.group, "\r\n") {
-			return fmt.Errorf("group %q: kafka-consumer-groups.sh cannot read a name with line breaks; ask for it alone with --group", p.group)
-		}
-		if err := cw.Write(row); err != nil {
-			return err
-		}
-	}
-	cw.Flush()
-	return cw.Error()
 }
 
 func offsetTable(os []api.Offset, groups bool) *table {
@@ -162,15 +134,12 @@ func names(src, dst string) []string {
 }
 
 // byTopic orders places by topic and partition; an error names what was given twice, which no starting position can hold.
-func byTopic(places []place) ([]place, error) {
+func byTopic(places []reset.Position) ([]reset.Position, error) {
 	out := slices.Clone(places)
-	order := func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
-	}
-	slices.SortStableFunc(out, order)
+	slices.SortStableFunc(out, func(a, b reset.Position) int { return a.Key.Compare(b.Key) })
 	for i := range out[:max(len(out)-1, 0)] {
-		if order(out[i], out[i+1]) == 0 {
-			return nil, usage(fmt.Errorf("%s/%d is asked for twice, and a job begins at one place", out[i].topic, out[i].partition))
+		if out[i].Key == out[i+1].Key {
+			return nil, usage(fmt.Errorf("%s is asked for twice, and a job begins at one place", out[i].Key))
 		}
 	}
 	return out, nil
