@@ -36,10 +36,10 @@ func BenchmarkTake_NothingChanged(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		if err := cps.take(b.Context(), p); err != nil {
+		if faults, err := cps.take(b.Context(), p); faults != nil || err != nil {
 			b.Fatal(err)
 		}
-		if err := syncs.take(b.Context(), p); err != nil {
+		if faults, err := syncs.take(b.Context(), p); faults != nil || err != nil {
 			b.Fatal(err)
 		}
 	}

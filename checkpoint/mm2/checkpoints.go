@@ -107,10 +107,9 @@ func readCheckpoint(r *kgo.Record) (w written, err error) {
 	return w, nil
 }
 
-func (c *checkpoints) take(ctx context.Context, p checkpoint.Pass) error {
+func (c *checkpoints) take(ctx context.Context, p checkpoint.Pass) (faults, err error) {
 	var records []*kgo.Record
 	var news []written
-	var faults []error
 	for _, row := range p.Rows {
 		w, end, ok := checkpointOf(row, p.Lanes)
 		if !ok {
@@ -121,7 +120,7 @@ func (c *checkpoints) take(ctx context.Context, p checkpoint.Pass) error {
 		}
 		key, value, err := w.Encode()
 		if err != nil {
-			faults = append(faults, fmt.Errorf("group %q: %w", w.Group, err))
+			faults = errors.Join(faults, fmt.Errorf("group %q: %w", w.Group, err))
 			continue
 		}
 		opening := kgo.RecordHeader{Key: openingHeader, Value: strconv.AppendUint(nil, w.opening, 10)}
@@ -134,5 +133,5 @@ func (c *checkpoints) take(ctx context.Context, p checkpoint.Pass) error {
 			c.stand[subject{w.Group, w.Key}] = w
 		}
 	}
-	return errors.Join(append(faults, err)...)
+	return faults, err
 }

@@ -110,10 +110,9 @@ func (o *offsetSyncs) load(ctx context.Context) error {
 	return nil
 }
 
-func (o *offsetSyncs) take(ctx context.Context, p checkpoint.Pass) error {
+func (o *offsetSyncs) take(ctx context.Context, p checkpoint.Pass) (faults, err error) {
 	var records []*kgo.Record
 	var news []OffsetSync
-	var faults []error
 	moved := o.moved(p)
 	for _, k := range moved {
 		lane := p.Lanes[k]
@@ -124,7 +123,7 @@ func (o *offsetSyncs) take(ctx context.Context, p checkpoint.Pass) error {
 		for _, s := range pairs(lane.Map, k, last) {
 			key, value, err := s.Encode()
 			if err != nil {
-				faults = append(faults, err)
+				faults = errors.Join(faults, err)
 				break
 			}
 			records = append(records, &kgo.Record{Key: key, Value: value, Timestamp: p.At})
@@ -142,7 +141,7 @@ func (o *offsetSyncs) take(ctx context.Context, p checkpoint.Pass) error {
 			o.taken[k] = progressOf(p.Lanes[k])
 		}
 	}
-	return errors.Join(append(faults, err)...)
+	return faults, err
 }
 
 // moved returns the lanes that may have something new, in order.

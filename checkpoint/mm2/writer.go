@@ -3,6 +3,7 @@ package mm2
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -132,7 +133,9 @@ func (w *Writer) use(cl *kgo.Client, c *kafka.Cluster) {
 type keeper interface {
 	ensure(context.Context) error
 	load(context.Context) error // what stands in the topic; nothing is taken before
-	take(context.Context, checkpoint.Pass) error
+	// take writes what is new. faults are about what MirrorMaker's formats cannot hold; err is that the topic may not be as
+	// it was loaded.
+	take(context.Context, checkpoint.Pass) (faults, err error)
 }
 
 // keep loads what stands in a topic and then lets it follow the newest pass. After a failure it begins anew: somebody may
@@ -141,7 +144,7 @@ func (w *Writer) keep(ctx context.Context, k keeper, b *board, in inbox) {
 	var pass *checkpoint.Pass
 	loaded := false
 	for ctx.Err() == nil {
-		err := w.turn(ctx, k, loaded, pass)
+		faults, err := w.turn(ctx, k, loaded, pass)
 		loaded = err == nil
 		var again <-chan time.Time
 		if err != nil {
@@ -150,7 +153,7 @@ func (w *Writer) keep(ctx context.Context, k keeper, b *board, in inbox) {
 			pass = nil
 		}
 		if ctx.Err() == nil {
-			w.note(b, err)
+			w.note(b, errors.Join(faults, err))
 		}
 		select {
 		case p := <-in:
@@ -161,17 +164,17 @@ func (w *Writer) keep(ctx context.Context, k keeper, b *board, in inbox) {
 	}
 }
 
-func (w *Writer) turn(ctx context.Context, k keeper, loaded bool, pass *checkpoint.Pass) error {
+func (w *Writer) turn(ctx context.Context, k keeper, loaded bool, pass *checkpoint.Pass) (faults, err error) {
 	if !loaded {
 		if err := k.ensure(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		if err := k.load(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if pass == nil {
-		return nil
+		return nil, nil
 	}
 	return k.take(ctx, *pass)
 }

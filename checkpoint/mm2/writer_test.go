@@ -298,6 +298,43 @@ func refuseProduce(req *kmsg.ProduceRequest) *kmsg.ProduceResponse {
 	return resp
 }
 
+// A position that the format cannot hold shows, holds up no other, and does not have the topic read again at each pass.
+func TestWriter_WhatCannotBeToldHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	var fetches atomic.Int64
+	dst.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		dst.KeepControl()
+		fetches.Add(1)
+		return nil, nil, false
+	})
+	w, _ := start(t, Options{Names: names, Src: dial(t, "primary", src), Dst: dial(t, "backup", dst)})
+	lanes, bad := lanesOf(1, 0, model.Span{N: 9}), row("bad", 3, 3)
+	bad.Metadata = strings.Repeat("x", maxString+1)
+	w.Passed(passOf(lanes, bad, row("g", 1, 1)))
+	awaitCheckpoints(t, dst, cp("g", 1, 1))
+	faulty := func() (bool, string) {
+		err := statusOf(w, names.Checkpoints())
+		return err != nil && strings.Contains(err.Error(), `group "bad"`), fmt.Sprint(err)
+	}
+	kafkatest.Eventually(t, 20*time.Second, faulty)
+	before := fetches.Load()
+	want := []Checkpoint{cp("g", 1, 1)}
+	for n := int64(2); n < 6; n++ {
+		want = append(want, cp("g", n, n))
+		w.Passed(passOf(lanes, bad, row("g", n, n)))
+		kafkatest.Eventually(t, 20*time.Second, func() (bool, string) {
+			end := kafkatest.End(t, dst, names.Checkpoints(), 0)
+			return end == n, fmt.Sprintf("the topic ends at %d", end)
+		})
+	}
+	kafkatest.Eventually(t, 20*time.Second, faulty)
+	if n := fetches.Load() - before; n > 0 {
+		t.Errorf("%d more fetches for four passes", n)
+	}
+	awaitCheckpoints(t, dst, want...)
+}
+
 // A topic that somebody deletes is made and filled again with the next thing to write.
 func TestWriter_DeletedTopicComesBack(t *testing.T) {
 	t.Parallel()
