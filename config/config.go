@@ -88,8 +88,10 @@ type Link struct {
 	Start             string      `yaml:"start" json:"start"`                           // earliest, latest or a time
 	Isolation         string      `yaml:"isolation" json:"isolation"`                   // read_committed, read_uncommitted
 	OnGap             string      `yaml:"on_gap" json:"on_gap"`                         // continue, pause
-	ReplicationFactor int         `yaml:"replication_factor" json:"replication_factor"` // 0 is the source's
+	ReplicationFactor int         `yaml:"replication_factor" json:"replication_factor"` // 0 is the source's, -1 the target's default
 	Configs           Configs     `yaml:"configs" json:"configs"`
+	ACLs              ACLs        `yaml:"acls" json:"acls"`
+	Quotas            Quotas      `yaml:"quotas" json:"quotas"`
 	Groups            Groups      `yaml:"groups" json:"groups"`
 	MirrorMaker       MirrorMaker `yaml:"mirrormaker" json:"mirrormaker"`
 	Limits            LinkLimits  `yaml:"limits" json:"limits"`
@@ -114,6 +116,22 @@ type Topics struct {
 type Configs struct {
 	Sync    bool     `yaml:"sync" json:"sync"`
 	Exclude []string `yaml:"exclude" json:"exclude"`
+	Force   bool     `yaml:"force" json:"force"`   // overwrite what others set on the target
+	Strict  bool     `yaml:"strict" json:"strict"` // do not create a topic without one of its settings
+	// Retention of a mirror that lockstep created: open (it keeps records until the source drops them), source.
+	Retention string `yaml:"retention" json:"retention"`
+}
+
+// ACLs says whether permissions follow the source, and which.
+type ACLs struct {
+	Sync   bool   `yaml:"sync" json:"sync"`
+	Mode   string `yaml:"mode" json:"mode"`     // dr, migrate
+	Groups bool   `yaml:"groups" json:"groups"` // permissions of consumer groups too
+}
+
+// Quotas says whether client quotas follow the source.
+type Quotas struct {
+	Sync bool `yaml:"sync" json:"sync"`
 }
 
 // Groups says which consumer groups are kept on the target, under which names and how. Patterns are RE2 and match whole

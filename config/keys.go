@@ -156,14 +156,32 @@ func linkKeys() []Key {
 			Help: "Whether records of open and aborted transactions are left out."},
 		{Path: "links[].on_gap", Reload: ReloadLive, Type: TypeEnum, Default: "continue", Values: []string{"continue", "pause"},
 			Help: "What a partition does when the source deleted records before they were read; the ledger lists them in both cases."},
-		{Path: "links[].replication_factor", Reload: ReloadLive, Type: TypeInt, Default: "0", Unit: "replicas", Min: 0, Max: math.MaxInt16,
-			Help: "Replicas of topics that lockstep creates; 0 takes the source's, at most the target's number of brokers."},
+		{Path: "links[].replication_factor", Reload: ReloadLive, Type: TypeInt, Default: "0", Unit: "replicas", Min: -1, Max: math.MaxInt16,
+			Help: "Replicas of topics that lockstep creates; 0 takes the source's, at most the target's number of brokers; -1 takes the target's default."},
 
 		{Path: "links[].configs", Reload: ReloadLive, Type: TypeSection, Help: "The topics' settings."},
 		{Path: "links[].configs.sync", Type: TypeBool, Default: "true",
 			Help: "Whether the settings of a source topic are carried over to its copy."},
 		{Path: "links[].configs.exclude", Type: TypeList, Default: "", Allowed: patterns, check: checkPattern,
 			Help: "Settings that are not carried over, such as retention\\..*"},
+		{Path: "links[].configs.force", Type: TypeBool, Default: "false",
+			Help: "Whether a setting that somebody else wrote on the target is overwritten; otherwise it is kept and shown."},
+		{Path: "links[].configs.strict", Type: TypeBool, Default: "false",
+			Help: "Whether a topic is not created at all when the target refuses one of its settings."},
+		{Path: "links[].configs.retention", Type: TypeEnum, Default: "open", Values: []string{"open", "source"},
+			Help: "How long topics that lockstep created keep records while they are mirrors: open drops what the source dropped and nothing else, source takes the source's limits."},
+
+		{Path: "links[].acls", Reload: ReloadLive, Type: TypeSection, Help: "Permissions on what the link copies."},
+		{Path: "links[].acls.sync", Type: TypeBool, Default: "false",
+			Help: "Whether permissions on the link's topics, groups and transactional ids are carried over."},
+		{Path: "links[].acls.mode", Type: TypeEnum, Default: "dr", Values: []string{"dr", "migrate"},
+			Help: "Whether permissions to write wait for the promotion (dr) or are carried over as they are at once (migrate)."},
+		{Path: "links[].acls.groups", Type: TypeBool, Default: "true",
+			Help: "Whether permissions on consumer groups are carried over too."},
+
+		{Path: "links[].quotas", Reload: ReloadLive, Type: TypeSection, Help: "Quotas of clients."},
+		{Path: "links[].quotas.sync", Type: TypeBool, Default: "false",
+			Help: "Whether client quotas are carried over; those of lockstep's own clients never are."},
 	}
 }
 

@@ -30,7 +30,7 @@ func TestGroups_CoordinatorAway(t *testing.T) {
 	s.awaitStands(dst, group, at(topic, 0, 100))
 
 	away := coordinator(t, src, group)
-	src.Freeze(t, away) // others do not know yet that it is gone
+	src.Freeze(t, away)                                                                                                         // others do not know yet that it is gone
 	old := s.awaitGroup(group, groupPatience, func(g api.GroupDetail) bool { return g.AgeSeconds != nil && *g.AgeSeconds > 2 }) // its broker counts as dead after 4 s
 	if old.State == "moved_on_target" || old.State == "suspect_source" {
 		t.Errorf("a group whose coordinator is away is %s: %s", old.State, old.Detail)

@@ -11,9 +11,12 @@ type Order struct {
 	All    bool      `json:"all,omitempty"`    // retry, rebuild: every lane that is stopped
 	To     int64     `json:"to,omitempty"`     // skip: the source offset to go on at
 	From   string    `json:"from,omitempty"`   // adopt: earliest or latest; "" is the link's own start
-	By     string    `json:"by,omitempty"`     // who asks
-	Reason string    `json:"reason,omitempty"` // why; kept with what is written about it
-	DryRun bool      `json:"dry_run,omitempty"`
+	Kinds  []string  `json:"kinds,omitempty"`  // sync: partitions, configs, acls, quotas; empty is all of them
+	// Confirm is the number of removals on the target that a sync may do; it does none if there are more.
+	Confirm int    `json:"confirm,omitempty"`
+	By      string `json:"by,omitempty"`     // who asks
+	Reason  string `json:"reason,omitempty"` // why; kept with what is written about it
+	DryRun  bool   `json:"dry_run,omitempty"`
 }
 
 // LaneRef names a lane of a link that is known from elsewhere.
@@ -36,6 +39,9 @@ const (
 	OrderSkip    OrderKind = "skip"    // one lane: go on at another source offset; what is left out goes to the ledger
 	OrderRebuild OrderKind = "rebuild" // lanes: copy anew from the source log's start, into an emptied or new target
 	OrderAdopt   OrderKind = "adopt"   // topics: copy behind what the target holds already
+	// OrderSync of the link or of topics: make partitions, settings, permissions and quotas of the target like the source's
+	// now, also where somebody else changed them there.
+	OrderSync OrderKind = "sync"
 )
 
 // OrderStep is one line of an order's plan: what happens to one lane, topic or link, and what that costs. A step that is
