@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"lockstep/topicsync/drift"
 )
 
 // ErrClusterChanged says that a cluster answers with another id than before: it was replaced, and nothing of what was
@@ -46,24 +48,13 @@ func topicError(op, topic, cluster, operation string, err error) *TopicError {
 func hint(topic, operation string, err error) string {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return grant(operation, "--topic "+topic)
+		return drift.Grant(operation, "--topic "+topic)
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return grant(operation, "--cluster")
+		return drift.Grant(operation, "--cluster")
 	case errors.Is(err, kerr.InvalidReplicationFactor):
 		return "start more brokers on the target, or set the link's replication_factor"
 	case errors.Is(err, kerr.InvalidTopicException):
 		return "the target may have a topic whose name differs only in '.' and '_'; give the copy another name with topics.rename"
 	}
 	return ""
-}
-
-// grant returns the command that adds a permission. Server and principal are the operator's to fill in: a client does
-// not know which principal the broker took it for.
-func grant(operation, resource string) string {
-	return fmt.Sprintf("grant it: kafka-acls.sh --bootstrap-server SERVER --add --allow-principal User:LOCKSTEP --operation %s %s", operation, resource)
-}
-
-// denied reports whether a broker refused for a missing permission.
-func denied(err error) bool {
-	return errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)
 }
