@@ -1,0 +1,106 @@
+package grants
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Admin is how the administrator who runs the lines reaches the cluster, and for whom they are.
+type Admin struct {
+	Bootstrap string // host:port, several with commas between
+	Principal string // as Kafka writes it, such as "User:lockstep"
+}
+
+// namesPerLine bounds a line.
+const namesPerLine = 20
+
+// Lines returns commands of kafka-acls.sh that add the grants, as few as there can be: one for all resources of a kind
+// that get the same operations. They can be given to a shell as they are, and read the administrator's own settings from
+// admin.properties in the folder where they run.
+func Lines(a Admin, grants []Grant) (lines []string) {
+	type bundle struct {
+		resource Resource
+		prefixed bool
+		ops      string
+	}
+	var order []bundle
+	names := make(map[bundle][]string)
+	for _, r := range byResource(grants) {
+		b := bundle{r.resource, r.name.Prefixed, strings.Join(r.ops, " ")}
+		if _, ok := names[b]; !ok {
+			order = append(order, b)
+		}
+		names[b] = append(names[b], r.name.Text)
+	}
+	for _, b := range order {
+		for some := range slices.Chunk(names[b], namesPerLine) {
+			lines = append(lines, line(a, b.ops, resources(b.resource, b.prefixed, some)))
+		}
+	}
+	return lines
+}
+
+// Line returns the command that adds one grant.
+func Line(a Admin, g Grant) string { return Lines(a, []Grant{g})[0] }
+
+func line(a Admin, ops, resources string) string {
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --command-config admin.properties --add --allow-principal %s %s %s",
+		quote(a.Bootstrap), quote(a.Principal), ops, resources)
+}
+
+// one is a resource with all the operations that it gets.
+type one struct {
+	resource Resource
+	name     Name
+	ops      []string
+}
+
+func byResource(grants []Grant) (out []one) {
+	for _, g := range grants {
+		i := slices.IndexFunc(out, func(o one) bool { return o.resource == g.Resource && o.name == g.Name })
+		if i < 0 {
+			i, out = len(out), append(out, one{resource: g.Resource, name: g.Name})
+		}
+		out[i].ops = append(out[i].ops, "--operation "+g.Operation.option())
+	}
+	return out
+}
+
+// option is how kafka-acls.sh spells the operation: DescribeConfigs.
+func (o Operation) option() string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(string(o), "_") {
+		b.WriteString(word[:1] + strings.ToLower(word[1:]))
+	}
+	return b.String()
+}
+
+func resources(r Resource, prefixed bool, names []string) string {
+	if r == Cluster {
+		return "--cluster"
+	}
+	var b strings.Builder
+	for i, n := range names {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "--%s %s", r, quote(n))
+	}
+	if prefixed {
+		b.WriteString(" --resource-pattern-type prefixed")
+	}
+	return b.String()
+}
+
+// quote makes text one word of a shell's line. What no shell acts upon stays as it is.
+func quote(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !safe(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+func safe(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:,/=@", r)
+}
