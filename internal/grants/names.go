@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	maxNames = 32 // that one pattern is taken apart into
-	maxRunes = 8  // of a class such as [ab] that is taken apart
+	maxNames = 500 // that one pattern is taken apart into
+	maxRunes = 8   // of a class such as [ab] that is taken apart
 )
 
 // namesOf returns what a pattern of the configuration can match, as few names as cover it: those that it spells out,
@@ -22,8 +22,10 @@ func namesOf(pattern string) []Name {
 		return nil
 	}
 	var out []Name
-	for _, h := range heads(re.Simplify()) {
-		out = append(out, h.name())
+	for _, h := range heads(re) {
+		if h.open || h.text != "" {
+			out = append(out, h.name())
+		}
 	}
 	return widest(out)
 }
@@ -65,9 +67,14 @@ func heads(re *syntax.Regexp) []head {
 	case syntax.OpCapture:
 		return heads(re.Sub[0])
 	case syntax.OpQuest:
-		return append(heads(re.Sub[0]), head{})
+		return bounded(append(heads(re.Sub[0]), head{}))
 	case syntax.OpPlus:
 		return open(heads(re.Sub[0]))
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return open(heads(re.Sub[0]))
+		}
+		return anything
 	case syntax.OpAlternate:
 		var out []head
 		for _, sub := range re.Sub {
@@ -98,6 +105,9 @@ func concatHeads(subs []*syntax.Regexp) []head {
 	for _, sub := range subs {
 		var next []head
 		tails := heads(sub)
+		if len(acc)*len(tails) > maxNames {
+			return open(acc)
+		}
 		for _, a := range acc {
 			if a.open {
 				next = append(next, a)
@@ -106,9 +116,6 @@ func concatHeads(subs []*syntax.Regexp) []head {
 			for _, t := range tails {
 				next = append(next, head{a.text + t.text, t.open})
 			}
-		}
-		if len(next) > maxNames {
-			return open(acc)
 		}
 		acc = next
 	}
