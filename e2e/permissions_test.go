@@ -47,7 +47,7 @@ func TestPermissions_WhatValidatePrintsIsEnough(t *testing.T) {
 				}
 				return out
 			})
-			p.worksWithOptions(t)
+			p.worksWithOptions(t, tc.seal)
 		})
 	}
 }
@@ -92,11 +92,11 @@ type permissionCheck struct {
 	Options              []struct{ For, Command string }
 }
 
-// permissions are the findings about permissions.
-func (p *permitted) permissions(t *testing.T) (out []permissionCheck) {
+// permissions are the findings about permissions; args are further ones of validate.
+func (p *permitted) permissions(t *testing.T, args ...string) (out []permissionCheck) {
 	t.Helper()
 	var all struct{ Checks []permissionCheck }
-	decode(t, p.command("validate", "-o", "json"), &all)
+	decode(t, p.command(append([]string{"validate", "-o", "json"}, args...)...), &all)
 	for _, c := range all.Checks {
 		if strings.HasPrefix(c.What, "permissions on cluster ") {
 			out = append(out, c)
@@ -169,6 +169,21 @@ func runLines(t *testing.T, c *kafkatest.Cluster, lines []string) {
 	}
 }
 
+// probes runs validate --probe, first to be told what it needs beyond what there is.
+func (p *permitted) probes(t *testing.T) {
+	t.Helper()
+	p.command("validate", "--probe").want(t, 1)
+	for _, c := range p.permissions(t, "--probe") {
+		if strings.Contains(c.What, " backup ") {
+			runLines(t, p.dst, c.Commands)
+		}
+	}
+	kafkatest.Eventually(t, 60*time.Second, func() (bool, string) {
+		r := p.command("validate", "--probe")
+		return r.code == 0, r.String()
+	})
+}
+
 // works runs the service with all that its settings ask for: copying, growing, settings, groups, a crash and the seal after it.
 func (p *permitted) works(t *testing.T, seal string) {
 	t.Helper()
@@ -193,8 +208,11 @@ func (p *permitted) works(t *testing.T, seal string) {
 }
 
 // worksWithOptions runs the commands that take more than the service does.
-func (p *permitted) worksWithOptions(t *testing.T) {
+func (p *permitted) worksWithOptions(t *testing.T, seal string) {
 	t.Helper()
+	if seal == "direct" {
+		p.probes(t)
+	}
 	lost := p.topics[0]
 	p.stop()
 	deleteTopic(t, p.dst, lost)

@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"lockstep/config"
+	"lockstep/internal/grants"
 	"lockstep/internal/kafka"
 	"lockstep/internal/statelog"
 )
@@ -21,9 +23,11 @@ type finding struct {
 	Result string `json:"result"` // ok, warning or failed
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy,omitempty"`
-	// Commands give the permissions that are missing, Options those that lockstep can do without.
-	Commands []string `json:"commands,omitempty"`
-	Options  []option `json:"options,omitempty"`
+	// Commands give the permissions that are missing, and Grants say what each of them is for. Options are those that
+	// lockstep can do without.
+	Commands []string      `json:"commands,omitempty"`
+	Grants   []grants.Line `json:"-"`
+	Options  []grants.Line `json:"options,omitempty"`
 }
 
 const (
@@ -260,6 +264,9 @@ func (v *validator) stateTopic(ctx context.Context, l config.Link) {
 	what := "link " + l.Name + " state topic"
 	exists, err := log.Exists(ctx)
 	switch {
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		v.add(what, resultWarning, "not looked at: "+log.Topic()+" may not be described", "see the missing permissions on cluster "+l.Target)
+		return
 	case err != nil:
 		v.add(what, resultFailed, err.Error(), "")
 		return

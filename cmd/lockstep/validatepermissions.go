@@ -18,12 +18,6 @@ import (
 	"lockstep/replicator/term"
 )
 
-// option is a permission that a link can do without.
-type option struct {
-	For     string `json:"for"`
-	Command string `json:"command"`
-}
-
 // permissions looks whether the link's users may do what the link's settings ask of them, on both clusters.
 func (v *validator) permissions(ctx context.Context, l config.Link) {
 	var src, dst []string
@@ -111,7 +105,7 @@ func (f *finding) permissions(r grants.Report, admin func() (grants.Admin, error
 	say := func(result, format string, gs []grants.Grant) {
 		if len(gs) > 0 {
 			f.Result = worse(f.Result, result)
-			parts = append(parts, fmt.Sprintf(format, plural(len(gs), "grant"))+": "+listed(gs))
+			parts = append(parts, fmt.Sprintf(format, plural(len(gs), "grant")))
 		}
 	}
 	say(resultFailed, "%s missing", r.Missing)
@@ -122,34 +116,17 @@ func (f *finding) permissions(r grants.Report, admin func() (grants.Admin, error
 		parts = append(parts, fmt.Sprintf("%s is given, but a rule stands against it on %s", b.Grant, some(b.Topics)))
 		f.Remedy = "kafka-acls.sh --list --topic NAME shows the rules of a topic, and --remove --deny-principal takes one away"
 	}
-	f.Commands = grants.Lines(a, slices.Concat(r.Missing, r.Later, r.Unknown))
-	f.Options = options(a, r.Options)
 	if len(parts) == 0 {
 		parts = append(parts, "everything that the link needs for its settings")
 	}
 	if n := len(r.Options); n > 0 {
-		parts = append(parts, fmt.Sprintf("without: %s that it can do without", plural(n, "grant")))
+		parts = append(parts, plural(n, "grant")+" not given that it can do without")
 	}
-	f.Detail = strings.Join(parts, "; ")
+	f.Detail, f.Grants, f.Options = strings.Join(parts, "; "), grants.Lines(a, slices.Concat(r.Missing, r.Later, r.Unknown)), grants.Lines(a, r.Options)
+	for _, l := range f.Grants {
+		f.Commands = append(f.Commands, l.Command)
+	}
 	return nil
-}
-
-// options has one line for all grants that are for the same.
-func options(a grants.Admin, gs []grants.Grant) (out []option) {
-	byUse := make(map[string][]grants.Grant)
-	var order []string
-	for _, g := range gs {
-		if byUse[g.For] == nil {
-			order = append(order, g.For)
-		}
-		byUse[g.For] = append(byUse[g.For], g)
-	}
-	for _, use := range order {
-		for _, line := range grants.Lines(a, byUse[use]) {
-			out = append(out, option{use, line})
-		}
-	}
-	return out
 }
 
 func worse(a, b string) string {
@@ -159,28 +136,20 @@ func worse(a, b string) string {
 	return b
 }
 
-// listed names grants, each with what it is for.
-func listed(gs []grants.Grant) string {
-	texts := make([]string, len(gs))
-	for i, g := range gs {
-		texts[i] = fmt.Sprintf("%s (%s)", g, g.For)
-	}
-	return some(texts)
-}
-
 // printGrants shows, below the table, the lines that give what is missing. They stand alone: they are to be copied.
 func (a *app) printGrants(found []finding) error {
 	var b strings.Builder
+	show := func(title string, lines []grants.Line) {
+		if len(lines) > 0 {
+			fmt.Fprintf(&b, "\n%s:\n", title)
+		}
+		for _, l := range lines {
+			fmt.Fprintf(&b, "\n# %s\n%s\n", l.For, l.Command)
+		}
+	}
 	for _, f := range found {
-		if len(f.Commands) > 0 {
-			fmt.Fprintf(&b, "\n%s, to be given by an administrator:\n\n%s\n", f.What, strings.Join(f.Commands, "\n"))
-		}
-		if len(f.Options) > 0 {
-			fmt.Fprintf(&b, "\n%s, not needed to run, but for:\n", f.What)
-		}
-		for _, o := range f.Options {
-			fmt.Fprintf(&b, "\n# %s\n%s\n", o.For, o.Command)
-		}
+		show("missing "+f.What+", to be given by an administrator", f.Grants)
+		show("not needed to run, "+f.What, f.Options)
 	}
 	_, err := fmt.Fprint(a.stdout, harmless(b.String()))
 	return err

@@ -15,19 +15,25 @@ type Admin struct {
 // namesPerLine bounds a line.
 const namesPerLine = 20
 
+// Line is one command, and what the permissions that it gives are for.
+type Line struct {
+	For     string `json:"for"`
+	Command string `json:"command"`
+}
+
 // Lines returns commands of kafka-acls.sh that add the grants, as few as there can be: one for all resources of a kind
-// that get the same operations. They can be given to a shell as they are, and read the administrator's own settings from
-// admin.properties in the folder where they run.
-func Lines(a Admin, grants []Grant) (lines []string) {
+// that get the same operations for the same uses. They can be given to a shell as they are, and read the administrator's
+// own settings from admin.properties in the folder where they run.
+func Lines(a Admin, grants []Grant) (lines []Line) {
 	type bundle struct {
-		resource Resource
-		prefixed bool
-		ops      string
+		resource  Resource
+		prefixed  bool
+		ops, uses string
 	}
 	var order []bundle
 	names := make(map[bundle][]string)
 	for _, r := range byResource(grants) {
-		b := bundle{r.resource, r.name.Prefixed, strings.Join(r.ops, " ")}
+		b := bundle{r.resource, r.name.Prefixed, strings.Join(r.ops, " "), strings.Join(r.uses, "; ")}
 		if _, ok := names[b]; !ok {
 			order = append(order, b)
 		}
@@ -35,14 +41,21 @@ func Lines(a Admin, grants []Grant) (lines []string) {
 	}
 	for _, b := range order {
 		for some := range slices.Chunk(names[b], namesPerLine) {
-			lines = append(lines, line(a, b.ops, resources(b.resource, b.prefixed, some)))
+			lines = append(lines, Line{b.uses, line(a, b.ops, resources(b.resource, b.prefixed, some))})
 		}
 	}
 	return lines
 }
 
-// Line returns the command that adds one grant.
-func Line(a Admin, g Grant) string { return Lines(a, []Grant{g})[0] }
+// Hint returns the command that gives operations on one resource, for a message of somebody who knows neither the
+// cluster's address nor whom its brokers took him for: both are the reader's to fill in.
+func Hint(r Resource, name string, ops ...Operation) string {
+	var gs []Grant
+	for _, op := range ops {
+		gs = append(gs, Grant{Resource: r, Name: Name{Text: name}, Operation: op})
+	}
+	return Lines(Admin{Bootstrap: "HOST:PORT", Principal: "User:NAME"}, gs)[0].Command
+}
 
 func line(a Admin, ops, resources string) string {
 	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --command-config admin.properties --add --allow-principal %s %s %s",
@@ -54,6 +67,7 @@ type one struct {
 	resource Resource
 	name     Name
 	ops      []string
+	uses     []string // each once
 }
 
 func byResource(grants []Grant) (out []one) {
@@ -63,6 +77,9 @@ func byResource(grants []Grant) (out []one) {
 			i, out = len(out), append(out, one{resource: g.Resource, name: g.Name})
 		}
 		out[i].ops = append(out[i].ops, "--operation "+g.Operation.option())
+		if !slices.Contains(out[i].uses, g.For) {
+			out[i].uses = append(out[i].uses, g.For)
+		}
 	}
 	return out
 }

@@ -175,7 +175,41 @@ func TestLines(t *testing.T) {
 		begin + `--operation Read --group '*'`,
 		begin + `--operation IdempotentWrite --cluster`,
 	}
-	if diff := cmp.Diff(want, Lines(a, gs)); diff != "" {
+	var got []string
+	for _, l := range Lines(a, gs) {
+		got = append(got, l.Command)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestLines_SayWhatFor(t *testing.T) {
+	t.Parallel()
+	topic := func(name string, op Operation, use string) Grant {
+		return Grant{Resource: Topic, Name: Name{Text: name}, Operation: op, For: use}
+	}
+	got := Lines(Admin{}, []Grant{topic("a", Read, "x"), topic("a", Write, "y"), topic("a", Alter, "x"), topic("b", Read, "z"), topic("c", Read, "z")})
+	if len(got) != 2 || got[0].For != "x; y" || got[1].For != "z" || !strings.HasSuffix(got[1].Command, "--topic b --topic c") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestLines_ManyNames(t *testing.T) {
+	t.Parallel()
+	var gs []Grant
+	for i := range 45 {
+		gs = append(gs, Grant{Resource: Topic, Name: Name{Text: fmt.Sprint("t", i)}, Operation: Read})
+	}
+	if got := Lines(Admin{}, gs); len(got) != 3 || strings.Count(got[2].Command, "--topic ") != 5 {
+		t.Errorf("%d lines: %v", len(got), got)
+	}
+}
+
+func TestHint(t *testing.T) {
+	t.Parallel()
+	const want = "kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties --add --allow-principal User:NAME --operation Write --operation Describe --transactional-id 'lockstep.my link'"
+	if got := Hint(TransactionalID, "lockstep.my link", Write, Describe); got != want {
+		t.Error(got)
 	}
 }
