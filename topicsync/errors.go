@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"lockstep/internal/grants"
 )
 
 // ErrClusterChanged says that a cluster answers with another id than before: it was replaced, and nothing of what was
@@ -46,9 +48,9 @@ func topicError(op, topic, cluster, operation string, err error) *TopicError {
 func hint(topic, operation string, err error) string {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return grant(operation, "--topic "+topic)
+		return grant(operation, grants.Named(grants.Topic, grants.Name{Text: topic}))
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return grant(operation, "--cluster")
+		return grant(operation, grants.Named(grants.Cluster, grants.Name{}))
 	case errors.Is(err, kerr.InvalidReplicationFactor):
 		return "start more brokers on the target, or set the link's replication_factor"
 	case errors.Is(err, kerr.InvalidTopicException):
@@ -57,10 +59,9 @@ func hint(topic, operation string, err error) string {
 	return ""
 }
 
-// grant returns the command that adds a permission. Server and principal are the operator's to fill in: a client does
-// not know which principal the broker took it for.
+// grant returns the command that adds a permission.
 func grant(operation, resource string) string {
-	return fmt.Sprintf("grant it: kafka-acls.sh --bootstrap-server SERVER --add --allow-principal User:LOCKSTEP --operation %s %s", operation, resource)
+	return "grant it: " + grants.Hint(operation, resource)
 }
 
 // denied reports whether a broker refused for a missing permission.

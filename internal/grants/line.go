@@ -47,15 +47,15 @@ func Lines(a Admin, grants []Grant) (lines []Line) {
 	return lines
 }
 
-// Hint returns the command that gives operations on one resource, for a message of somebody who knows neither the
-// cluster's address nor whom its brokers took him for: both are the reader's to fill in.
-func Hint(r Resource, name string, ops ...Operation) string {
-	var gs []Grant
-	for _, op := range ops {
-		gs = append(gs, Grant{Resource: r, Name: Name{Text: name}, Operation: op})
-	}
-	return Lines(Admin{Bootstrap: "HOST:PORT", Principal: "User:NAME"}, gs)[0].Command
+// Hint returns the command that gives an operation, as kafka-acls.sh spells it, on a resource, as Named writes it: for a
+// message of somebody who knows neither the cluster's address nor whom its brokers took him for. Both are the reader's to
+// fill in.
+func Hint(operation, resource string) string {
+	return line(Admin{Bootstrap: "HOST:PORT", Principal: "User:NAME"}, "--operation "+operation, resource)
 }
+
+// Named returns the options of kafka-acls.sh that name a resource; the name of the cluster is not looked at.
+func Named(r Resource, n Name) string { return resources(r, n.Prefixed, []string{n.Text}) }
 
 func line(a Admin, ops, resources string) string {
 	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --command-config admin.properties --add --allow-principal %s %s %s",

@@ -208,8 +208,14 @@ func TestLines_ManyNames(t *testing.T) {
 
 func TestHint(t *testing.T) {
 	t.Parallel()
-	const want = "kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties --add --allow-principal User:NAME --operation Write --operation Describe --transactional-id 'lockstep.my link'"
-	if got := Hint(TransactionalID, "lockstep.my link", Write, Describe); got != want {
-		t.Error(got)
+	const begin = "kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties --add --allow-principal User:NAME "
+	for got, want := range map[string]string{
+		Hint("Write", Named(TransactionalID, Name{Text: "lockstep.my link"})):    "--operation Write --transactional-id 'lockstep.my link'",
+		Hint("All", Named(Topic, Name{Text: "lockstep.probe.", Prefixed: true})): "--operation All --topic lockstep.probe. --resource-pattern-type prefixed",
+		Hint("Alter", Named(Cluster, Name{})):                                    "--operation Alter --cluster",
+	} {
+		if got != begin+want {
+			t.Error(got)
+		}
 	}
 }
