@@ -82,7 +82,7 @@ func TestEnv_Faults(t *testing.T) {
 		{"unknown section", twoClusters, "LOCKSTEP_APIS__LISTEN=x",
 			`LOCKSTEP_APIS__LISTEN: apis: unknown key; allowed: node, api, metrics, log, limits, clusters, links; did you mean "LOCKSTEP_API__LISTEN"?`},
 		{"other section", twoClusters, "LOCKSTEP_LINKS__DR_A__INCLUDE=x",
-			`LOCKSTEP_LINKS__DR_A__INCLUDE: links[0].include: unknown key; allowed: name, source, target, topics, start, isolation, on_gap, replication_factor, configs, groups, mirrormaker, limits; did you mean "LOCKSTEP_LINKS__0__TOPICS__INCLUDE"?`},
+			`LOCKSTEP_LINKS__DR_A__INCLUDE: links[0].include: unknown key; allowed: name, source, target, topics, start, isolation, on_gap, replication_factor, configs, acls, quotas, groups, mirrormaker, limits; did you mean "LOCKSTEP_LINKS__0__TOPICS__INCLUDE"?`},
 		{"too deep", twoClusters, "LOCKSTEP_API__LISTEN__PORT=1",
 			`LOCKSTEP_API__LISTEN__PORT: api.listen: has nothing below it`},
 		{"a section", twoClusters, "LOCKSTEP_CLUSTERS__BACKUP__TLS=true",

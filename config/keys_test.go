@@ -62,7 +62,7 @@ func TestKeys_MatchTheTypes(t *testing.T) {
 // JSON and YAML must show the same names.
 func TestKeys_JSONNamesAreYAMLNames(t *testing.T) {
 	t.Parallel()
-	for _, typ := range []any{Config{}, Node{}, API{}, Metrics{}, Log{}, Limits{}, Cluster{}, TLS{}, SASL{}, Link{}, Topics{}, Configs{}, Groups{}, MirrorMaker{}, LinkLimits{}} {
+	for _, typ := range []any{Config{}, Node{}, API{}, Metrics{}, Log{}, Limits{}, Cluster{}, TLS{}, SASL{}, Link{}, Topics{}, Configs{}, ACLs{}, Quotas{}, Groups{}, MirrorMaker{}, LinkLimits{}} {
 		for f := range reflect.TypeOf(typ).Fields() {
 			if f.Tag.Get("yaml") != f.Tag.Get("json") {
 				t.Errorf("%T.%s has the names %q and %q", typ, f.Name, f.Tag.Get("yaml"), f.Tag.Get("json"))

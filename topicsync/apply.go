@@ -5,21 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+	"lockstep/topicsync/drift"
 )
 
-// topicsPerRequest bounds one CreateTopics or CreatePartitions request.
-const topicsPerRequest = 200
+const (
+	// topicsPerRequest bounds one CreateTopics or CreatePartitions request.
+	topicsPerRequest = 200
+	// requestTimeout bounds one request; the client repeats it until then.
+	requestTimeout = 15 * time.Second
+)
 
 // Result is what became of an action. Its Left has what the target refused on top of the plan's.
 type Result struct {
 	Action
 	// Existed says that somebody else created the topic first, with partitions and settings of their own.
 	Existed bool
+	// ID is that of the topic that was created; zero where the target does not tell.
+	ID model.TopicID
+	// Refused are settings that the target does not take, in the order in which it said so.
+	Refused []string
 	// Unknown are setting names that the target does not know, with its own words.
 	Unknown map[string]string
 	Err     error // a *TopicError
@@ -51,6 +63,11 @@ func Apply(ctx context.Context, dst *kafka.Cluster, actions []Action) []Result {
 
 // finish gives an error its operation and hint, and forgives what is no error.
 func (r *Result) finish(cluster string) {
+	if r.Err == nil && r.Strict && len(r.Refused) > 0 {
+		r.Err = &TopicError{Op: "create", Topic: r.DstTopic, Cluster: cluster, Hint: "leave them out with configs.exclude, or set configs.strict to false",
+			Err: fmt.Errorf("%w: the target refuses %s, and configs.strict is set", kerr.InvalidConfig, strings.Join(r.Refused, ", "))}
+		return
+	}
 	switch {
 	case errors.Is(r.Err, kerr.TopicAlreadyExists):
 		r.Existed, r.Err = true, nil
@@ -96,7 +113,7 @@ func growOnce(ctx context.Context, dst *kafka.Cluster, rs []*Result) {
 	errs := make(map[string]error)
 	if err == nil {
 		for _, t := range resp.Topics {
-			errs[t.Topic] = brokerError(t.ErrorCode, t.ErrorMessage)
+			errs[t.Topic] = drift.BrokerError(t.ErrorCode, t.ErrorMessage)
 		}
 	}
 	settle(rs, errs, err)

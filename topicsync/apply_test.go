@@ -14,6 +14,7 @@ import (
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/kafkatest"
+	"lockstep/topicsync/configs"
 )
 
 func mustMeta(t *testing.T, s *Syncer, topic string) kafka.TopicMeta {
@@ -94,7 +95,7 @@ func refuses(err *kerr.Error, format string, keys ...string) func(*kmsg.CreateTo
 func TestApply_UnknownSettingsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.NewFake(t)
-	asked := picky(c, refuses(kerr.InvalidConfig, "Unknown topic config name: %s", "preallocate", keyAfterMax, keyBeforeMax))
+	asked := picky(c, refuses(kerr.InvalidConfig, "Unknown topic config name: %s", "preallocate", configs.KeyAfterMax, configs.KeyBeforeMax))
 	actions := creates(20, append([]Setting{{"retention.ms", "5"}, {"preallocate", "true"}}, bounds()...)...)
 	for _, r := range Apply(within(t), dial(t, "dst", c, ""), actions) {
 		if r.Err != nil {

@@ -10,14 +10,38 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+	"lockstep/topicsync/configs"
+	"lockstep/topicsync/drift"
 )
 
-// createAll creates topics. A target names one setting at a time that it refuses, so those that were refused are sent
-// again without it, all together, until each topic is created or refused for something else.
+// createAll creates topics. What the target refuses of a topic's settings is left out, or with Action.Strict is all that is
+// found out.
 func createAll(ctx context.Context, dst *kafka.Cluster, rs []*Result) {
+	var now []*Result
+	for _, r := range rs {
+		if r.Strict {
+			continue
+		}
+		now = append(now, r)
+	}
+	strict := slices.DeleteFunc(slices.Clone(rs), func(r *Result) bool { return !r.Strict })
+	createWithout(ctx, dst, strict, true)
+	for _, r := range strict {
+		if r.Err == nil && len(r.Refused) == 0 {
+			now = append(now, r)
+		}
+	}
+	createWithout(ctx, dst, now, false)
+}
+
+// createWithout creates topics, or with onlyValidate asks whether they would be. A target names one setting at a time that
+// it refuses, so those that were refused are sent again without it, all together, until each topic is created or refused
+// for something else.
+func createWithout(ctx context.Context, dst *kafka.Cluster, rs []*Result, onlyValidate bool) {
 	for len(rs) > 0 {
 		for chunk := range slices.Chunk(rs, topicsPerRequest) {
-			halving(chunk, func(rs []*Result) { createOnce(ctx, dst, rs, false) })
+			halving(chunk, func(rs []*Result) { createOnce(ctx, dst, rs, onlyValidate) })
 		}
 		unknown := make(map[string]string)
 		var again []*Result
@@ -43,7 +67,7 @@ func settingsRefused(err error) bool {
 // dropNamed takes out the settings that the refusal names, and notes those that the target does not know at all.
 func (r *Result) dropNamed(unknown map[string]string) bool {
 	why := r.Err.Error()
-	keys := named(why, r.Settings)
+	keys := configs.Named(why, keysOf(r.Settings))
 	for _, key := range keys {
 		if strings.Contains(strings.ToLower(why), "unknown") {
 			unknown[key] = why
@@ -88,16 +112,19 @@ func (r *Result) drop(key, why string) {
 	}
 	s := r.Settings[i]
 	r.Settings = slices.Delete(slices.Clone(r.Settings), i, i+1)
+	if own := key == configs.KeyBeforeMax || key == configs.KeyAfterMax; !own {
+		r.Refused = append(r.Refused, key)
+	}
 	if unknown := strings.Contains(strings.ToLower(why), "unknown"); unknown {
 		if r.Unknown == nil {
 			r.Unknown = make(map[string]string)
 		}
 		r.Unknown[key] = why
-		if key == keyBeforeMax || key == keyAfterMax {
+		if key == configs.KeyBeforeMax || key == configs.KeyAfterMax {
 			return
 		}
 	}
-	r.Left = append(slices.Clone(r.Left), Left{s.Key, s.Value, "the target refuses it: " + why})
+	r.Left = append(slices.Clone(r.Left), configs.Left{Key: s.Key, Value: s.Value, Why: "the target refuses it: " + why})
 }
 
 func createOnce(ctx context.Context, dst *kafka.Cluster, rs []*Result, onlyValidate bool) {
@@ -109,13 +136,16 @@ func createOnce(ctx context.Context, dst *kafka.Cluster, rs []*Result, onlyValid
 		req.Topics = append(req.Topics, createTopic(r.Action))
 	}
 	resp, err := req.RequestWith(ctx, dst.Admin())
-	errs := make(map[string]error)
+	errs, ids := make(map[string]error), make(map[string]model.TopicID)
 	if err == nil {
 		for _, t := range resp.Topics {
-			errs[t.Topic] = brokerError(t.ErrorCode, t.ErrorMessage)
+			errs[t.Topic], ids[t.Topic] = drift.BrokerError(t.ErrorCode, t.ErrorMessage), t.TopicID
 		}
 	}
 	settle(rs, errs, err)
+	for _, r := range rs {
+		r.ID = ids[r.DstTopic]
+	}
 }
 
 func createTopic(a Action) kmsg.CreateTopicsRequestTopic {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"lockstep/internal/grants"
+	"lockstep/topicsync/drift"
 )
 
 // ErrClusterChanged says that a cluster answers with another id than before: it was replaced, and nothing of what was
@@ -48,23 +48,13 @@ func topicError(op, topic, cluster, operation string, err error) *TopicError {
 func hint(topic, operation string, err error) string {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return grant(operation, grants.Named(grants.Topic, grants.Name{Text: topic}))
+		return drift.Grant(operation, "--topic "+topic)
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return grant(operation, grants.Named(grants.Cluster, grants.Name{}))
+		return drift.Grant(operation, "--cluster")
 	case errors.Is(err, kerr.InvalidReplicationFactor):
 		return "start more brokers on the target, or set the link's replication_factor"
 	case errors.Is(err, kerr.InvalidTopicException):
 		return "the target may have a topic whose name differs only in '.' and '_'; give the copy another name with topics.rename"
 	}
 	return ""
-}
-
-// grant returns the command that adds a permission.
-func grant(operation, resource string) string {
-	return "grant it: " + grants.Hint(operation, resource)
-}
-
-// denied reports whether a broker refused for a missing permission.
-func denied(err error) bool {
-	return errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)
 }

@@ -1,12 +1,20 @@
 package topicsync
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"lockstep/internal/kafka"
 	"lockstep/replicator/batch"
+	"lockstep/topicsync/configs"
+)
+
+const (
+	keyMaxMessage = "max.message.bytes"
+	keySegment    = "segment.bytes"
 )
 
 // TopicLimits is what a target topic accepts. The zero value means that nothing is known.
@@ -36,7 +44,7 @@ func (l TopicLimits) Batch() batch.Limits {
 
 // limitKeys are the settings that make up TopicLimits.
 func limitKeys() []string {
-	return []string{keyMaxMessage, keySegment, keyCleanup, keyTimestampType, keyBeforeMax, keyAfterMax}
+	return []string{keyMaxMessage, keySegment, configs.KeyCleanup, configs.KeyTimestampType, configs.KeyBeforeMax, configs.KeyAfterMax}
 }
 
 // limitsOf reads limits from effective settings.
@@ -51,9 +59,35 @@ func limitsOf(effective map[string]string) TopicLimits {
 	return TopicLimits{
 		MaxMessageBytes: int32(min(number(keyMaxMessage), math.MaxInt32)),
 		SegmentBytes:    int32(min(number(keySegment), math.MaxInt32)),
-		Cleanup:         strings.ReplaceAll(effective[keyCleanup], " ", ""),
-		TimestampType:   effective[keyTimestampType],
-		BeforeMax:       number(keyBeforeMax),
-		AfterMax:        number(keyAfterMax),
+		Cleanup:         strings.ReplaceAll(effective[configs.KeyCleanup], " ", ""),
+		TimestampType:   effective[configs.KeyTimestampType],
+		BeforeMax:       number(configs.KeyBeforeMax),
+		AfterMax:        number(configs.KeyAfterMax),
 	}
+}
+
+// ReadLimits returns what topics accept, from their effective settings. A topic that cannot be read has an error.
+func ReadLimits(ctx context.Context, c *kafka.Cluster, topics []string) (map[string]TopicLimits, map[string]error) {
+	limits, errs := make(map[string]TopicLimits, len(topics)), make(map[string]error)
+	for topic, s := range configs.Read(ctx, c, topics, limitKeys(), true) {
+		if s.Err != nil {
+			errs[topic] = topicError("read settings of", topic, c.Name(), "DescribeConfigs", s.Err)
+			continue
+		}
+		limits[topic] = limitsOf(s.Effective)
+	}
+	return limits, errs
+}
+
+// readExplicit returns the explicit settings of topics. A topic that cannot be read has an error.
+func readExplicit(ctx context.Context, c *kafka.Cluster, topics []string) (map[string]map[string]string, map[string]error) {
+	explicit, errs := make(map[string]map[string]string, len(topics)), make(map[string]error)
+	for topic, s := range configs.Read(ctx, c, topics, nil, false) {
+		if s.Err != nil {
+			errs[topic] = topicError("read settings of", topic, c.Name(), "DescribeConfigs", s.Err)
+			continue
+		}
+		explicit[topic] = s.Explicit
+	}
+	return explicit, errs
 }

@@ -11,6 +11,7 @@ import (
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
+	"lockstep/topicsync/configs"
 )
 
 // look is what one pass sees and finds out.
@@ -213,7 +214,7 @@ func (s *Syncer) change(ctx context.Context, l *look) {
 	now := time.Now()
 	s.noteBrokers(len(l.dst.Brokers))
 	in := Input{
-		Link: l.link, Brokers: len(l.dst.Brokers), Refused: s.refused(),
+		Link: l.link, Brokers: len(l.dst.Brokers), Refused: s.refused(), Mirror: s.mirror(ctx, l),
 		Explicit: s.explicit(ctx, l, now), Lost: make(map[string]bool),
 	}
 	for _, w := range l.wanted {
@@ -227,12 +228,86 @@ func (s *Syncer) change(ctx context.Context, l *look) {
 	if len(actions) == 0 {
 		return
 	}
+	actions, err := s.intend(ctx, in, actions)
+	if err != nil {
+		for _, a := range actions {
+			l.fail(a.Topic, err)
+		}
+		return
+	}
 	var changed []string
-	for _, r := range Apply(ctx, s.o.Dst, actions) {
+	results := Apply(ctx, s.o.Dst, actions)
+	for _, r := range results {
 		s.applied(l, r, now)
 		changed = append(changed, r.DstTopic)
 	}
 	s.lookAgain(ctx, l, changed)
+	s.created(ctx, l, in, results)
+}
+
+// mirror says what settings of new topics depend on.
+func (s *Syncer) mirror(ctx context.Context, l *look) configs.Mirror {
+	follows, err := l.link.Configs.Filter()
+	m := configs.Mirror{Link: l.link.Name, Exclude: func(key string) bool { return l.link.Configs.Sync && (err != nil || !follows(key)) }, MinISR: s.knownMinISR(ctx, l)}
+	m.Open = l.link.Configs.Sync && l.link.Configs.Retention == "open" && s.o.Open != nil && s.o.Open()
+	return m
+}
+
+// knownMinISR asks for the target brokers' default when topics are about to be created, until it is known.
+func (s *Syncer) knownMinISR(ctx context.Context, l *look) int {
+	s.mu.Lock()
+	n := s.minISR
+	s.mu.Unlock()
+	if n > 0 || !slices.ContainsFunc(l.wanted, func(w Wanted) bool { return !w.Exists }) {
+		return n
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	n = configs.MinISR(ctx, s.o.Dst)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.minISR = n
+	return n
+}
+
+// intend notes what is about to be created. Without that nothing is: whose a topic is would not be known afterwards.
+func (s *Syncer) intend(ctx context.Context, in Input, actions []Action) ([]Action, error) {
+	if s.o.Journal == nil {
+		return actions, nil
+	}
+	var cs []configs.Creation
+	for _, a := range actions {
+		if a.Kind == Create {
+			cs = append(cs, configs.Creation{Topic: a.Topic, Dst: a.DstTopic, Settings: mapOf(a.Settings), Source: in.Explicit[a.Topic]})
+		}
+	}
+	if len(cs) == 0 {
+		return actions, nil
+	}
+	return actions, s.o.Journal.Intend(ctx, cs)
+}
+
+// created notes what was created. When that fails, the intent tells as long as nobody changed the topic's settings.
+func (s *Syncer) created(ctx context.Context, l *look, in Input, results []Result) {
+	if s.o.Journal == nil {
+		return
+	}
+	var cs []configs.Creation
+	for _, r := range results {
+		id := r.ID
+		if id.IsZero() {
+			id = l.dst.Topics[r.DstTopic].ID
+		}
+		if r.Kind == Create && r.Err == nil && !r.Existed && !id.IsZero() {
+			cs = append(cs, configs.Creation{Topic: r.Topic, Dst: r.DstTopic, Settings: mapOf(r.Settings), Source: in.Explicit[r.Topic], ID: id})
+		}
+	}
+	if len(cs) == 0 {
+		return
+	}
+	if err := s.o.Journal.Created(ctx, cs); err != nil {
+		s.log.Warn("note that topics were created", "error", err)
+	}
 }
 
 // noteBrokers makes refused topics due when the target's number of brokers changed: it may be what they waited for.
@@ -248,8 +323,8 @@ func (s *Syncer) noteBrokers(n int) {
 	}
 }
 
-// explicit reads the source's settings of the topics that are to be created. Where they may not be read, topics are
-// created without them only if the link does not want settings to follow.
+// explicit reads the source's settings of the topics that are to be created; none are wanted of them when the link does
+// not want settings to follow.
 func (s *Syncer) explicit(ctx context.Context, l *look, now time.Time) map[string]map[string]string {
 	var missing []string
 	for _, w := range l.wanted {
@@ -257,12 +332,15 @@ func (s *Syncer) explicit(ctx context.Context, l *look, now time.Time) map[strin
 			missing = append(missing, w.Src.Name)
 		}
 	}
-	settings, errs := ReadExplicit(ctx, s.o.Src, missing)
-	for name, err := range errs {
-		if denied(err) && !l.link.Configs.Sync {
-			settings[name] = map[string]string{}
-			continue
+	if !l.link.Configs.Sync {
+		none := make(map[string]map[string]string, len(missing))
+		for _, name := range missing {
+			none[name] = map[string]string{}
 		}
+		return none
+	}
+	settings, errs := readExplicit(ctx, s.o.Src, missing)
+	for name, err := range errs {
 		l.fail(name, err)
 	}
 	return settings

@@ -5,6 +5,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/internal/model"
+	"lockstep/topicsync/configs"
 )
 
 // Kind is what an action does.
@@ -25,7 +26,8 @@ type Action struct {
 	Partitions  int32 // partitions afterwards
 	Replication int16 // Create only; -1 lets the target choose
 	Settings    []Setting
-	Left        []Left // settings of the source that are not carried over as they are
+	Left        []configs.Left // settings of the source that are not carried over as they are
+	Strict      bool           // it is not created without one of its settings
 	Reason      string
 }
 
@@ -37,6 +39,8 @@ type Input struct {
 	Brokers int
 	// Explicit holds the explicit settings of source topics. A topic that is to be created and is not in it waits.
 	Explicit map[string]map[string]string
+	// Mirror says what the new topics' settings depend on; its Replicas are filled in.
+	Mirror configs.Mirror
 	// Refused holds setting names that the target does not know, with its own words.
 	Refused map[string]string
 	// Lost holds target topics that existed once: they are never created again silently, nor grown.
@@ -77,18 +81,22 @@ func planCreate(in Input, w Wanted) (Action, bool) {
 		return Action{}, false
 	}
 	replication, why := planReplication(in.Link.ReplicationFactor, replicas(w.Src), in.Brokers)
-	settings, left := planSettings(explicit, in.Link.Configs.Exclude, in.Refused, replication)
+	mirror := in.Mirror
+	mirror.Replicas = max(0, int(replication))
+	settings, left := planSettings(explicit, mirror, in.Refused)
 	return Action{
 		Kind: Create, Topic: w.Src.Name, DstTopic: w.Dst.Name,
-		Partitions: int32(len(w.Src.Parts)), Replication: replication, Settings: settings, Left: left,
+		Partitions: int32(len(w.Src.Parts)), Replication: replication, Settings: settings, Left: left, Strict: in.Link.Configs.Strict,
 		Reason: "the target does not have it" + why,
 	}, true
 }
 
-// planReplication returns the replication factor of a new topic: the configured one as it is, else the source's as far
+// planReplication returns the replication factor of a new topic: the configured one as it is (-1 is the target's default), else the source's as far
 // as the target's brokers go.
 func planReplication(configured, src, brokers int) (int16, string) {
 	switch {
+	case configured == -1:
+		return -1, "; the replication factor is the target's default"
 	case configured > 0:
 		return int16(configured), ""
 	case src == 0 || brokers == 0:

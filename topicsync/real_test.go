@@ -12,6 +12,7 @@ import (
 
 	"lockstep/internal/kafkatest"
 	"lockstep/internal/model"
+	"lockstep/topicsync/configs"
 )
 
 // itself makes a link that copies one topic of a cluster under another name of the same cluster.
@@ -28,6 +29,7 @@ func TestTopics_NewTopicIsOffered(t *testing.T) {
 	t.Parallel()
 	kafkatest.EachVersion(t, func(t *testing.T, c *kafkatest.Cluster) {
 		topic := kafkatest.TopicName(t)
+		kafkatest.Topic(t, c) // something to see in the first pass
 		s, b := syncer(t, c, c, itself(topic))
 		running(t, s)
 		kafkatest.Eventually(t, 10*time.Second, func() (bool, string) { return len(s.Topics()) > 0, "no pass yet" })
@@ -48,7 +50,7 @@ func TestTopics_NewTopicIsOffered(t *testing.T) {
 		}
 		want := map[string]string{
 			"retention.ms": "123456789", "cleanup.policy": "compact", "max.message.bytes": "2000000",
-			keyAfterMax: unbounded, keyBeforeMax: unbounded,
+			configs.KeyAfterMax: unbounded, configs.KeyBeforeMax: unbounded,
 		}
 		if diff := cmp.Diff(want, configOf(t, s, "copy."+topic)); diff != "" {
 			t.Error(diff)
@@ -140,15 +142,15 @@ func TestTopics_FewerBrokersThanReplicas(t *testing.T) {
 	kafkatest.Long(t)
 	cs := kafkatest.StartAll(t, kafkatest.Options{Nodes: 3}, kafkatest.Options{})
 	src, dst := cs[0], cs[1]
-	topic := kafkatest.Topic(t, src, kafkatest.TopicOptions{Partitions: 2, Replicas: 3, Configs: map[string]string{keyMinISR: "2"}})
+	topic := kafkatest.Topic(t, src, kafkatest.TopicOptions{Partitions: 2, Replicas: 3, Configs: map[string]string{configs.KeyMinISR: "2"}})
 	s, _ := syncer(t, src, dst, only(topic))
 	mustOnce(t, s)
 	st := state(t, s, topic)
-	if st.State != TopicCopied || len(st.Left) != 1 || st.Left[0].Key != keyMinISR {
+	if st.State != TopicCopied || len(st.Left) != 1 || st.Left[0].Key != configs.KeyMinISR {
 		t.Errorf("status %+v", st)
 	}
-	if got := configOf(t, s, topic)[keyMinISR]; got != "1" {
-		t.Errorf("%s is %q", keyMinISR, got)
+	if got := configOf(t, s, topic)[configs.KeyMinISR]; got != "1" {
+		t.Errorf("%s is %q", configs.KeyMinISR, got)
 	}
 	if n := len(mustMeta(t, s, topic).Parts[0].Replicas); n != 1 {
 		t.Errorf("%d replicas", n)
@@ -169,7 +171,7 @@ func TestTopics_SettingUnknownToTheTarget(t *testing.T) {
 	if st.State != TopicCopied || len(st.Left) != 1 || st.Left[0].Key != "message.downconversion.enable" {
 		t.Errorf("status %+v", st)
 	}
-	want := map[string]string{"retention.ms": "5000000", keyAfterMax: unbounded, keyBeforeMax: unbounded}
+	want := map[string]string{"retention.ms": "5000000", configs.KeyAfterMax: unbounded, configs.KeyBeforeMax: unbounded}
 	if diff := cmp.Diff(want, configOf(t, s, topic)); diff != "" {
 		t.Error(diff)
 	}

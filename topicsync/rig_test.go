@@ -182,7 +182,7 @@ func await(t *testing.T, s *Syncer, topic string, want TopicState) TopicStatus {
 // configOf returns the target's explicit settings of a topic.
 func configOf(t *testing.T, s *Syncer, topic string) map[string]string {
 	t.Helper()
-	settings, errs := ReadExplicit(within(t), s.o.Dst, []string{topic})
+	settings, errs := readExplicit(within(t), s.o.Dst, []string{topic})
 	if err := errs[topic]; err != nil {
 		t.Fatal(err)
 	}

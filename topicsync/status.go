@@ -7,6 +7,7 @@ import (
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
+	"lockstep/topicsync/configs"
 )
 
 // TopicState says what becomes of one source topic.
@@ -32,7 +33,7 @@ type TopicStatus struct {
 	DstPartitions         int
 	Ready                 int // lanes that were offered
 	// Left are settings of the source topic that the target topic did not get when it was created, or not as they are.
-	Left  []Left
+	Left  []configs.Left
 	Since time.Time // when State became what it is
 	Err   error
 }

@@ -14,6 +14,7 @@ import (
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
+	"lockstep/topicsync/configs"
 )
 
 // Ready is a lane that can be copied: its target partition's leader answers.
@@ -56,6 +57,16 @@ type Options struct {
 	// Known tells which topics a lane joined in earlier runs, from the state topic. Without it, a target topic that
 	// vanished while lockstep was down is created again.
 	Known func(model.Lane) (model.Identity, bool)
+	// Journal is told what is created, before and after. Optional.
+	Journal Journal
+	// Open reports whether new topics keep records until the source dropped them. Optional.
+	Open func() bool
+}
+
+// Journal remembers which topics lockstep created, and with which settings.
+type Journal interface {
+	Intend(ctx context.Context, creations []configs.Creation) error
+	Created(ctx context.Context, creations []configs.Creation) error
 }
 
 const (
@@ -88,13 +99,14 @@ type Syncer struct {
 	ids     [2]string         // the clusters' ids, source and target
 	refuse  map[string]string // settings that the target does not know
 	nodes   int               // the target's brokers
+	minISR  int               // their default of min.insync.replicas; 0: not known
 }
 
 // topic is what a Syncer remembers of a source topic.
 type topic struct {
 	status     TopicStatus
 	offered    map[int32]model.Identity
-	left       []Left
+	left       []configs.Left
 	chosen     bool // it was not selected before SetLink
 	lost       bool // the target topic existed, and is gone
 	remade     bool // an operator ordered that the target topic be made, or grow, whatever it was before

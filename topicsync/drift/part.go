@@ -69,6 +69,9 @@ func (o *Order) Covers(topic string) bool {
 // DryRun reports whether nothing is to be changed.
 func (s Scope) DryRun() bool { return s.Order != nil && s.Order.DryRun }
 
+// Promotes reports whether the pass makes the target ready for work.
+func (s Scope) Promotes() bool { return s.Order != nil && s.Order.Promote }
+
 // Outcome is what a pass saw and did.
 type Outcome struct {
 	Condition Condition
