@@ -113,6 +113,9 @@ func (p *permitted) isTold(t *testing.T) {
 	t.Helper()
 	r := p.command("validate").want(t, 1)
 	shown := strings.Split(r.stdout, "\n")
+	if ran := p.command("run", "--once"); ran.code == 0 || !refusals.MatchString(ran.stderr) {
+		t.Errorf("without any permission nothing is refused: %s", ran)
+	}
 	for _, c := range p.permissions(t) {
 		if c.Result != "failed" || len(c.Commands) == 0 {
 			t.Errorf("nothing is missing: %+v", c)

@@ -24,7 +24,7 @@ type finding struct {
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy,omitempty"`
 	// Commands give the permissions that are missing, and Grants say what each of them is for. Options are those that
-	// lockstep can do without.
+	// lockstep can do without, and those that may be there already.
 	Commands []string      `json:"commands,omitempty"`
 	Grants   []grants.Line `json:"-"`
 	Options  []grants.Line `json:"options,omitempty"`

@@ -122,7 +122,7 @@ func (f *finding) permissions(r grants.Report, admin func() (grants.Admin, error
 	if n := len(r.Options); n > 0 {
 		parts = append(parts, plural(n, "grant")+" not given that it can do without")
 	}
-	f.Detail, f.Grants, f.Options = strings.Join(parts, "; "), grants.Lines(a, slices.Concat(r.Missing, r.Later, r.Unknown)), grants.Lines(a, r.Options)
+	f.Detail, f.Grants, f.Options = strings.Join(parts, "; "), grants.Lines(a, slices.Concat(r.Missing, r.Later)), grants.Lines(a, slices.Concat(r.Unknown, r.Options))
 	for _, l := range f.Grants {
 		f.Commands = append(f.Commands, l.Command)
 	}
@@ -149,7 +149,7 @@ func (a *app) printGrants(found []finding) error {
 	}
 	for _, f := range found {
 		show("missing "+f.What+", to be given by an administrator", f.Grants)
-		show("not needed to run, "+f.What, f.Options)
+		show("options, "+f.What, f.Options)
 	}
 	_, err := fmt.Fprint(a.stdout, harmless(b.String()))
 	return err

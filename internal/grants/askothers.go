@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/internal/kafka"
@@ -31,7 +32,9 @@ func (a *asker) askGroup(ctx context.Context, group string) error {
 	if err != nil {
 		return err
 	}
+	elsewhere := false
 	for _, g := range resp.(*kmsg.DescribeGroupsResponse).Groups {
+		elsewhere = g.ErrorCode == kerr.NotCoordinator.Code
 		switch {
 		case judge(g.ErrorCode) == isDenied:
 			for _, op := range []Operation{Read, Delete, Describe} {
@@ -43,7 +46,7 @@ func (a *asker) askGroup(ctx context.Context, group string) error {
 		}
 		a.note(Group, group, Describe, judge(g.ErrorCode))
 	}
-	if err := a.askCommit(ctx, group); err != nil {
+	if err := a.askCommit(ctx, group); err != nil || !elsewhere {
 		return err
 	}
 	return a.askDeletePosition(ctx, group)
@@ -72,8 +75,8 @@ func (a *asker) askCommit(ctx context.Context, group string) error {
 	return nil
 }
 
-// askDeletePosition deletes a position in a topic that does not exist. Only brokers that do not coordinate the group are
-// asked.
+// askDeletePosition deletes a position in a topic that does not exist. Only a broker that does not coordinate the group is
+// asked: a coordinator may take the occasion to forget a group that has no positions.
 func (a *asker) askDeletePosition(ctx context.Context, group string) error {
 	t := kmsg.NewOffsetDeleteRequestTopic()
 	t.Topic, t.Partitions = all.sample(), []kmsg.OffsetDeleteRequestTopicPartition{kmsg.NewOffsetDeleteRequestTopicPartition()}

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { kafkatest.Main(m) }
 const user = "standby"
 
 // guarded starts a cluster that the user may do nothing on.
-func guarded(t *testing.T, version string) *kafkatest.Cluster {
-	return kafkatest.Start(t, kafkatest.Options{Version: version, Authorizer: true, HeapMB: 400,
+func guarded(t *testing.T, version string, nodes int) *kafkatest.Cluster {
+	return kafkatest.Start(t, kafkatest.Options{Version: version, Nodes: nodes, Authorizer: true, HeapMB: 400,
 		Security: kafkatest.Security{SASL: "PLAIN", Users: map[string]string{user: "secret"}}})
 }
 
@@ -138,7 +138,7 @@ func TestLook_EachGrantIsTold(t *testing.T) {
 	for _, version := range kafkatest.Versions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			kc := guarded(t, version)
+			kc := guarded(t, version, 1)
 			c := dial(t, kc)
 			for name, l := range links() {
 				for side, own := range map[Side]Own{Source: {Kept: []string{"mm2-offset-syncs.backup.internal"}}, Target: onTarget()} {
@@ -187,19 +187,22 @@ func TestLook_WhatExists(t *testing.T) {
 	for _, version := range kafkatest.Versions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			kc := guarded(t, version)
+			kc := guarded(t, version, 2)
 			c := dial(t, kc)
 			topics := []string{"shop.a", "shop.b"}
 			for _, topic := range topics {
 				kafkatest.Topic(t, kc, kafkatest.TopicOptions{Name: topic})
 			}
 			kafkatest.Produce(t, kc, "shop.a", 0, kafkatest.Records(10, 1))
-			kafkatest.Eventually(t, time.Minute, func() (bool, string) {
-				err := kc.Kadm().CommitAllOffsets(t.Context(), "billing", kadm.Offsets{"shop.a": {0: {Topic: "shop.a", At: 5, LeaderEpoch: -1}}})
-				return err == nil, fmt.Sprint(err)
-			})
+			there := []string{"billing", "shipping", "audit", "stock"} // with coordinators on both nodes
+			for _, group := range there {
+				kafkatest.Eventually(t, time.Minute, func() (bool, string) {
+					err := kc.Kadm().CommitAllOffsets(t.Context(), group, kadm.Offsets{"shop.a": {0: {Topic: "shop.a", At: 5, LeaderEpoch: -1}}})
+					return err == nil, fmt.Sprint(err)
+				})
+			}
 			l := everything(`shop\..*`)
-			l.ACLs.Sync, l.Quotas.Sync, l.Groups.Include, l.Configs.Sync = false, false, []string{"billing", "never"}, false
+			l.ACLs.Sync, l.Quotas.Sync, l.Groups.Include, l.Configs.Sync = false, false, []string{"billing", "shipping", "audit", "stock", "never", "nor"}, false
 			needed := Needed(l, Source, Own{Existing: topics})
 			var single []Grant
 			for _, g := range needed {
@@ -221,7 +224,7 @@ func TestLook_WhatExists(t *testing.T) {
 			awaitLacking(t, c, needed, topics, "barred: READ on topics that begin with shop. on [shop.a]")
 
 			groups := Needed(l, Target, onTarget())
-			for _, name := range []string{"billing", "never"} {
+			for _, name := range l.Groups.Include {
 				if !strings.Contains(strings.Join(lacking(look(t, c, groups)), " "), "option: DELETE on group "+name) {
 					t.Errorf("DELETE on group %s is not told", name)
 				}
@@ -231,9 +234,15 @@ func TestLook_WhatExists(t *testing.T) {
 				got := strings.Join(lacking(look(t, c, groups)), ", ")
 				return !strings.Contains(got, "group"), got
 			})
-			got, err := kc.Kadm().FetchOffsets(t.Context(), "billing")
-			if o, ok := got.Lookup("shop.a", 0); err != nil || !ok || o.At != 5 {
-				t.Errorf("billing stands at %+v, %v", got, err)
+			for _, group := range there {
+				got, err := kc.Kadm().FetchOffsets(t.Context(), group)
+				if o, ok := got.Lookup("shop.a", 0); err != nil || !ok || o.At != 5 {
+					t.Errorf("%s stands at %+v, %v", group, got, err)
+				}
+			}
+			listed, err := kc.Kadm().ListGroups(t.Context())
+			if names := listed.Groups(); err != nil || len(names) != len(there) {
+				t.Errorf("looking left groups %v, %v", names, err)
 			}
 		})
 	}
