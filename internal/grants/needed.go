@@ -73,9 +73,9 @@ func (n *list) source(l config.Link) {
 	if l.Configs.Sync {
 		n.add(Topic, topics, "copying its settings", DescribeConfigs)
 	}
-	if l.Groups.Sync {
-		n.add(Group, groupsOf(l), "reading its positions", Describe)
-	}
+	n.add(Group, groupsOf(l), "reading its positions", Describe)
+	n.option(Group, groupsOf(l), "lockstep offsets reset, import and undo with --side source", Read)
+	n.option(Group, groupsOf(l), "lockstep offsets undo with --side source, where a position is to be taken away again", Delete)
 	if l.ACLs.Sync {
 		n.add(Cluster, cluster, "reading permissions and the names of users", Describe)
 	}
@@ -110,11 +110,12 @@ func (n *list) target(l config.Link) {
 }
 
 func (n *list) targetGroups(l config.Link) {
-	if !l.Groups.Sync {
-		return
-	}
 	groups := renamed(groupsOf(l), l.Groups.Rename, "{group}")
-	n.add(Group, groups, "writing its positions", Read, Describe)
+	n.add(Group, groups, "reading its positions", Describe)
+	if l.Groups.Sync {
+		n.add(Group, groups, "writing its positions", Read)
+	}
+	n.option(Group, groups, "lockstep offsets reset, import and undo", Read)
 	n.option(Group, groups, "lockstep offsets undo and import, where a position is to be taken away again", Delete)
 }
 

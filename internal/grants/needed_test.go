@@ -61,7 +61,7 @@ func TestNeeded(t *testing.T) {
 		"everything, source": {everything(".*"), Source, Own{Existing: []string{"orders"}, Kept: []string{"mm2-offset-syncs.backup.internal"}}, []string{
 			"DESCRIBE_CONFIGS on all topics", "READ on all topics",
 			"CREATE on topic mm2-offset-syncs.backup.internal", "WRITE on topic mm2-offset-syncs.backup.internal",
-			"DESCRIBE on all groups",
+			"optional: DELETE on all groups", "DESCRIBE on all groups", "optional: READ on all groups",
 			"DESCRIBE on the cluster", "DESCRIBE_CONFIGS on the cluster",
 		}},
 		"all topics cover those of the link itself": {everything(".*"), Target, onTarget(), []string{

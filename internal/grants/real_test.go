@@ -154,23 +154,28 @@ func TestLook_EachGrantIsTold(t *testing.T) {
 	}
 }
 
+// split parts what is needed from what is optional.
+func split(gs []Grant) (required, options []Grant) {
+	for _, g := range gs {
+		if g.Optional {
+			options = append(options, g)
+		} else {
+			required = append(required, g)
+		}
+	}
+	return required, options
+}
+
 func eachGrant(t *testing.T, kc *kafkatest.Cluster, c *kafka.Cluster, needed []Grant) {
 	r := look(t, c, needed)
 	if n := len(r.Missing) + len(r.Options); !r.Authorizer || n != len(needed) {
 		t.Fatalf("of %d grants, %d are missing: %v", len(needed), n, lacking(r))
 	}
-	give(t, kc, kmsg.ACLPermissionTypeAllow, needed...)
-	awaitLacking(t, c, needed, nil)
-	for _, g := range needed {
-		take(t, kc, g)
-		what := "missing: "
-		if g.Optional {
-			what = "option: "
-		}
-		awaitLacking(t, c, needed, nil, what+g.String())
-		give(t, kc, kmsg.ACLPermissionTypeAllow, g)
-		awaitLacking(t, c, needed, nil)
-	}
+	required, options := split(needed)
+	give(t, kc, kmsg.ACLPermissionTypeAllow, required...)
+	eachAlone(t, kc, c, required, "missing: ", required) // an option that is given may include what is needed
+	give(t, kc, kmsg.ACLPermissionTypeAllow, options...)
+	eachAlone(t, kc, c, options, "option: ", needed)
 	for _, g := range needed {
 		take(t, kc, g)
 	}
@@ -178,6 +183,18 @@ func eachGrant(t *testing.T, kc *kafkatest.Cluster, c *kafka.Cluster, needed []G
 		got := lacking(look(t, c, needed))
 		return len(got) == len(needed), strings.Join(got, ", ")
 	})
+}
+
+// eachAlone takes each of some grants away while all of looked are there, and gives it back.
+func eachAlone(t *testing.T, kc *kafkatest.Cluster, c *kafka.Cluster, some []Grant, what string, looked []Grant) {
+	t.Helper()
+	awaitLacking(t, c, looked, nil)
+	for _, g := range some {
+		take(t, kc, g)
+		awaitLacking(t, c, looked, nil, what+g.String())
+		give(t, kc, kmsg.ACLPermissionTypeAllow, g)
+		awaitLacking(t, c, looked, nil)
+	}
 }
 
 // What is given for every topic that exists is not missing today; a rule against one topic is no missing grant. Groups and
@@ -203,7 +220,7 @@ func TestLook_WhatExists(t *testing.T) {
 			}
 			l := everything(`shop\..*`)
 			l.ACLs.Sync, l.Quotas.Sync, l.Groups.Include, l.Configs.Sync = false, false, []string{"billing", "shipping", "audit", "stock", "never", "nor"}, false
-			needed := Needed(l, Source, Own{Existing: topics})
+			needed, _ := split(Needed(l, Source, Own{Existing: topics}))
 			var single []Grant
 			for _, g := range needed {
 				if g.Resource == Topic {
