@@ -27,7 +27,7 @@ func TestPermissions_WhatValidatePrintsIsEnough(t *testing.T) {
 		include  func(prefix string) []string
 	}{
 		{"everything that can be switched on", kafkatest.Kafka3, kafkatest.Kafka4, "direct",
-			[]string{"acls: {sync: true}", "quotas: {sync: true}", "mirrormaker: {topics: true, offset_syncs: source}"},
+			[]string{"acls: {sync: true}", "quotas: {sync: true}", mirrorOnSource},
 			func(prefix string) []string { return []string{beginning(prefix)} }},
 		{"names spelt out, little else", kafkatest.Kafka4, kafkatest.Kafka3, "transaction", []string{"configs: {retention: source}"},
 			func(prefix string) []string {
@@ -40,6 +40,10 @@ func TestPermissions_WhatValidatePrintsIsEnough(t *testing.T) {
 			p.isTold(t)
 			p.given(t, func(c permissionCheck) []string { return c.Commands })
 			p.works(t, tc.seal)
+			if slices.Contains(tc.settings, mirrorOnSource) {
+				p.tellsMirrorMaker(t)
+			}
+			p.nothingRefused(t)
 			p.given(t, func(c permissionCheck) []string {
 				var out []string
 				for _, o := range c.Options {
@@ -207,7 +211,21 @@ func (p *permitted) works(t *testing.T, seal string) {
 		n := partitions(t, p.dst, p.topics[1])
 		return n == 2, fmt.Sprint(n, " partitions")
 	})
-	p.nothingRefused(t)
+}
+
+const mirrorOnSource = "mirrormaker: {topics: true, offset_syncs: source}"
+
+// tellsMirrorMaker waits until there are records in all the topics for readers of MirrorMaker 2.
+func (p *permitted) tellsMirrorMaker(t *testing.T) {
+	t.Helper()
+	for topic, c := range map[string]*kafkatest.Cluster{"heartbeats": p.dst, "primary.heartbeats": p.dst, "primary.checkpoints.internal": p.dst,
+		"mm2-offset-syncs.backup.internal": p.src} {
+		kafkatest.Eventually(t, 30*time.Second, func() (bool, string) {
+			ends, err := c.Kadm().ListEndOffsets(t.Context(), topic)
+			o, ok := ends.Lookup(topic, 0)
+			return err == nil && ok && o.Offset > 0, fmt.Sprintf("end of %s: %+v, %v", topic, o, err)
+		})
+	}
 }
 
 // worksWithOptions runs the commands that take more than the service does.
