@@ -85,10 +85,11 @@ func named(grants []Grant, r Resource) []string { return namedFor(grants, r, "")
 
 // namedFor does the same for grants of one operation; "" is any.
 func namedFor(grants []Grant, r Resource, op Operation) (out []string) {
+	seen := make(map[string]bool)
 	for _, g := range grants {
 		name := g.Name.sample()
-		if g.Resource == r && (op == "" || g.Operation == op) && !slices.Contains(out, name) {
-			out = append(out, name)
+		if g.Resource == r && (op == "" || g.Operation == op) && !seen[name] {
+			seen[name], out = true, append(out, name)
 		}
 	}
 	return out

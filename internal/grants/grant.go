@@ -115,10 +115,18 @@ func (g Grant) covers(h Grant) bool {
 // needed.
 func least(grants []Grant) []Grant {
 	grants = once(grants)
+	// Only what is for several names, or for the same one, can cover another grant: links may spell out thousands of topics.
+	var wide []Grant
+	same := make(map[Name][]Grant)
+	for _, g := range grants {
+		if g.Name.Prefixed || g.Name == all {
+			wide = append(wide, g)
+		}
+		same[g.Name] = append(same[g.Name], g)
+	}
 	return slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool {
-		return slices.ContainsFunc(grants, func(o Grant) bool {
-			return compare(o, g) != 0 && o.covers(g) && (g.Optional || !o.Optional)
-		})
+		instead := func(o Grant) bool { return compare(o, g) != 0 && o.covers(g) && (g.Optional || !o.Optional) }
+		return slices.ContainsFunc(wide, instead) || slices.ContainsFunc(same[g.Name], instead)
 	})
 }
 

@@ -71,10 +71,13 @@ type one struct {
 }
 
 func byResource(grants []Grant) (out []one) {
+	at := make(map[Grant]int)
 	for _, g := range grants {
-		i := slices.IndexFunc(out, func(o one) bool { return o.resource == g.Resource && o.name == g.Name })
-		if i < 0 {
+		key := Grant{Resource: g.Resource, Name: g.Name}
+		i, ok := at[key]
+		if !ok {
 			i, out = len(out), append(out, one{resource: g.Resource, name: g.Name})
+			at[key] = i
 		}
 		out[i].ops = append(out[i].ops, "--operation "+g.Operation.option())
 		if !slices.Contains(out[i].uses, g.For) {

@@ -283,3 +283,27 @@ func TestLook_NoAuthorizer(t *testing.T) {
 		})
 	}
 }
+
+// The user of a client certificate is whom Principal names.
+func TestLook_Certificate(t *testing.T) {
+	t.Parallel()
+	kc := kafkatest.Start(t, kafkatest.Options{Authorizer: true, HeapMB: 400, Security: kafkatest.Security{MutualTLS: true}})
+	a := kc.Access("")
+	cfg := config.Cluster{Name: "primary", Brokers: a.Brokers, TLS: &config.TLS{CAFile: a.CAFile, CertFile: a.CertFile, KeyFile: a.KeyFile}}
+	who, err := kafka.Principal(cfg)
+	if err != nil || who != "User:CN=client" {
+		t.Fatal(who, err)
+	}
+	c, err := kafka.Dial(cfg, kafka.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	needed := []Grant{{Resource: Topic, Name: Name{Text: "orders"}, Operation: Read}}
+	awaitLacking(t, c, needed, nil, "missing: READ on topic orders")
+	b := kadm.NewACLs().Allow(who).AllowHosts("*").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpRead).Topics("orders")
+	if _, err := kc.Kadm().CreateACLs(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	awaitLacking(t, c, needed, nil)
+}
