@@ -27,6 +27,8 @@ type record struct {
 	Pending []entry `json:"pending,omitempty"`
 	// Staged are those that wait for the promotion.
 	Staged []entry `json:"staged,omitempty"`
+	// Away are those that lockstep created and somebody else removed.
+	Away []entry `json:"away,omitempty"`
 }
 
 // entry is a permission without its resource: principal, host, operation, and whether it denies.
@@ -50,6 +52,7 @@ const (
 	created mark = iota + 1 // it created it
 	pending                 // it was about to
 	staged                  // it holds it back until the promotion
+	away                    // it created it, and somebody else removed it
 )
 
 // Journal keeps what lockstep wrote of permissions, in the state topic of a link. Its methods may be called from any
@@ -110,7 +113,7 @@ func (j *Journal) read(e statelog.Entry) error {
 		}
 	}
 	marks := make(map[Binding]mark)
-	for m, entries := range map[mark][]entry{created: rec.Created, pending: rec.Pending, staged: rec.Staged} {
+	for m, entries := range map[mark][]entry{created: rec.Created, pending: rec.Pending, staged: rec.Staged, away: rec.Away} {
 		for _, en := range entries {
 			marks[en.on(r)] = m
 		}
@@ -190,6 +193,8 @@ func entryOf(r resource, marks map[Binding]mark) (statelog.Entry, error) {
 			rec.Pending = append(rec.Pending, b.entry())
 		case staged:
 			rec.Staged = append(rec.Staged, b.entry())
+		case away:
+			rec.Away = append(rec.Away, b.entry())
 		}
 	}
 	value, err := json.Marshal(rec)

@@ -49,9 +49,9 @@ func (in input) plan() plan {
 	for b, m := range in.marks {
 		switch {
 		case wanted[b]:
-		case m == staged && !later[b]:
+		case m == staged && !later[b], m == away && !later[b]:
 			p.notes[b] = 0
-		case m == staged, later[b] && !there[b]:
+		case m == staged, m == away, later[b] && !there[b]:
 		case there[b]:
 			gone = append(gone, b)
 		default:
@@ -72,11 +72,14 @@ func (p *plan) wanted(in input, b Binding, there bool) {
 	case there:
 		if m == pending {
 			p.notes[b] = created
-		} else if m == staged {
+		} else if m == staged || m == away {
 			p.notes[b] = 0 // somebody else made it: it is theirs
 		}
 		return
-	case m == created && !in.takeover:
+	case (m == created || m == away) && !in.takeover:
+		if m == created {
+			p.notes[b] = away
+		}
 		i.State, i.Side, i.Why = drift.Kept, drift.Target, "somebody removed it on the target"
 		i.Remedy = "lockstep topics sync " + in.link + " --kinds acls makes it anew"
 	default:
@@ -118,7 +121,7 @@ func (p *plan) removals(in input, gone []Binding) {
 	}
 	ours := 0
 	for _, m := range in.marks {
-		if m != staged {
+		if m == created || m == pending {
 			ours++
 		}
 	}
