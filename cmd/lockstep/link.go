@@ -85,7 +85,7 @@ func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *lin
 	if err := l.newGroups(cfg); err != nil {
 		return nil, err
 	}
-	l.newTopics(cfg, all)
+	l.newTopics(cfg, all, n.log)
 	return l, nil
 }
 

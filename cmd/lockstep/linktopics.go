@@ -58,10 +58,10 @@ func (j journals) parts(o partOptions) parts {
 
 // newTopics prepares what keeps the link's topics, their settings and what belongs to them in step. It has to come before
 // the view runs.
-func (l *link) newTopics(cfg config.Link, all *config.Config) {
+func (l *link) newTopics(cfg config.Link, all *config.Config, log *slog.Logger) {
 	j := newJournals(l.view, l.state)
 	l.trimmer = trim.New(trim.Options{Link: cfg.Name, Source: l.src, Target: l.dst, Lane: l.view.Lane, Topics: l.trimmable, Ours: j.configs.Made, Logger: l.log})
-	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: l.log, Known: l.known,
+	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: log, Known: l.known,
 		Journal: j.configs, Open: l.trimmer.Can})
 	parts := j.parts(partOptions{src: l.src, dst: l.dst, own: []string{all.Clusters[cfg.Source].ClientID, all.Clusters[cfg.Target].ClientID},
 		canTrim: l.trimmer.Can, log: l.log})

@@ -23,6 +23,7 @@ func (a *app) topicsListCommand() *cobra.Command {
 		Short: "List the topics of the source: copied, or why not",
 		Long: "List the topics of the source: copied, or why not. DIFFERS counts what of a topic is not alike on the target, by state; " +
 			"lockstep topics diff shows it. Topics that the link leaves out show with --all, or when they are named." + offlineTopics,
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeCopied,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			named, err := topicNames(args)
@@ -116,6 +117,7 @@ func (a *app) topicsDiffCommand() *cobra.Command {
 			"SIDE says which side has to change for a difference to go; where it says lockstep, it sees to it by itself.\n\n" +
 			"Exit code 1 says that an operator has to act for something to be alike (states kept, held, refused, missing, unavailable); " +
 			"what differs on purpose does not count." + offlineTopics,
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeCopied,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			orders, err := topicOrders("", args)
