@@ -268,6 +268,29 @@ func TestCase_TwoTermsOfANewIDAndALaneOfTheOldOne(t *testing.T) {
 	w.mustRest(t)
 }
 
+func TestCase_LaneNobodyOpenedAndTermsOfThreeIDs(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	w.sources[0].append(-1, 2)
+	var ps []*proc
+	for _, owner := range []string{"a", "b"} {
+		p := w.runWorker(owner)
+		p.finishTask("own")
+		p.runTo(t, "enter", "source ends") // it has a term, and has looked for stops
+		ps, w.coordinator.known = append(ps, p), false
+	}
+	w.runFailover().finishTask("failover")
+	w.settleLater()
+	if !w.targets[0].shut {
+		t.Fatal("the failover left the lane unsealed")
+	}
+	for _, p := range ps {
+		p.finishTask("enter")
+		p.copy(0, 1)
+	}
+	w.mustRest(t)
+}
+
 // flushed stores the lanes' cursors.
 func (p *proc) flushed() {
 	p.start("flush", func(ctx context.Context) { p.m.flush(ctx, false) })

@@ -178,6 +178,7 @@ func faultCases() []faultCase {
 		{faultNoLookForStop, 5000, failover},
 		{faultStopAfterMarkers, 5000, failover},
 		{faultListOfStateAlone, 20000, failover},
+		{faultShutUnderOneID, 20000, func(t *traits) { failover(t); t.txnWay, t.twoOwners = false, true }},
 		{faultClaimByLink, 5000, two},
 		{faultDescribeAfterMarker, 5000, func(t *traits) { t.trims, t.aged, t.strangers = true, false, false }},
 		{faultWindowOfFive, 5000, nil},
