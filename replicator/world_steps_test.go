@@ -520,6 +520,12 @@ func (w *world) stepStateCompacted() {
 }
 
 // stepWipe loses the state topic. Whoever runs ends; what they have under way never arrives.
+//
+// What a leader has appended and its followers have not is behind the high watermark: ListOffsets and fetches show such a
+// partition as empty, for as long as replication lags. A lane without state is opened on it as a new one, as if the batch
+// were still under way. The design promises nothing to a link whose state somebody deletes while it runs, and says how that
+// ends: the old batch is found in front of the first new one or when headers are read next, and the lane stops as diverged.
+// By then no more than one batch can stand twice, since a lane sends one until it has the first answer.
 func (w *world) stepWipe() {
 	for _, p := range w.procs {
 		p.end("the state topic is gone")
@@ -532,6 +538,10 @@ func (w *world) stepWipe() {
 	w.lost = true
 	for _, t := range w.targets {
 		t.taken, t.origin, t.copies, t.orphans, t.pending, t.openings, t.sealed = t.end > t.start, -1, nil, nil, nil, 0, 0 // terms are counted anew
+		t.hiddenFrom, t.hiddenTo = t.hw, t.end
+		if t.hw > t.start {
+			t.hiddenTo = t.hw // the lane is seen not to be empty
+		}
 	}
 }
 

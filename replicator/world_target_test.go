@@ -51,6 +51,8 @@ type target struct {
 	taken    bool         // something stood here before the lane was opened
 	stored   model.Cursor // the newest that stands in the state topic
 	knew     bool         // at the newest seal the leader knew how far the ended term came
+
+	hiddenFrom, hiddenTo int64 // what a log that looked empty held when the state topic was wiped
 }
 
 // placed is one copy of a source record. A record stands twice where nobody could know that the source still has it.
@@ -67,6 +69,12 @@ func (t *target) orphan(c placed) bool {
 func (t *target) within(g model.Gap, c placed) bool {
 	return g.From <= c.off && c.off < g.To && c.at < g.DstTo && (g.DstFrom <= c.at || c.at < t.start) // retention moves DstFrom
 }
+
+// hid reports whether a log that held something looked empty when the state topic was wiped.
+func (t *target) hid() bool { return t.hiddenFrom < t.hiddenTo }
+
+// unseen reports whether a copy was behind the high watermark of a log that looked empty when the state topic was wiped.
+func (t *target) unseen(c placed) bool { return t.hiddenFrom <= c.at && c.at < t.hiddenTo }
 
 // living returns the copies that are of the branch that is copied, as far as the ledger says.
 func (t *target) living() (cs []placed) {
