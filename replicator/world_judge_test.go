@@ -362,6 +362,9 @@ func (w *world) extended(r *proc, t *target, st offsetsync.LaneState) (offsetsyn
 		w.failf("%s: the picture cannot be completed from the target: %v", t.lane, err)
 		return st, false
 	}
+	if t.cleanedUnseen(st) {
+		return st, false
+	}
 	out, err := st.Extend(tail)
 	if err != nil {
 		w.failf("%s: the picture cannot be extended: %v", t.lane, err)

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
+	"lockstep/offsetsync"
 	"lockstep/replicator/batch"
 )
 
@@ -68,6 +69,28 @@ func (t *target) orphan(c placed) bool {
 
 func (t *target) within(g model.Gap, c placed) bool {
 	return g.From <= c.off && c.off < g.To && c.at < g.DstTo && (g.DstFrom <= c.at || c.at < t.start) // retention moves DstFrom
+}
+
+// cleanedUnseen reports whether the cleaner took the newest header of a lane's term that readers can see: it keeps a
+// producer's newest batch, and that one may still be behind the high watermark. Until it is replicated, a picture made of
+// headers lags by batches of which no record is left. (A recovery seals before it reads, and so sees all.)
+func (t *target) cleanedUnseen(st offsetsync.LaneState) bool {
+	term, newest, unseen := st.Opening.Term, int64(-1), false
+	for _, c := range t.copies {
+		if c.at >= st.Cursor.Dst && c.at < t.hw {
+			newest = c.at
+		}
+	}
+	for _, b := range t.log {
+		if b.PID != term.PID || b.Epoch != term.Epoch || b.Control() {
+			continue
+		}
+		if b.BaseOffset <= newest && newest < b.Next() {
+			return false
+		}
+		unseen = unseen || b.BaseOffset >= t.hw
+	}
+	return newest >= 0 && unseen
 }
 
 // hid reports whether a log that held something looked empty when the state topic was wiped.
