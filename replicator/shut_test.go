@@ -2,12 +2,17 @@ package replicator
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"lockstep/internal/kafka"
+	"lockstep/internal/kafkatest"
 	"lockstep/internal/model"
+	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
+	"lockstep/replicator/batch"
 	"lockstep/replicator/term"
 )
 
@@ -66,5 +71,83 @@ func TestEndAll_SealedOnlyUnderAllItsIDs(t *testing.T) {
 	}
 	if o := out[two]; o.Sealed() {
 		t.Errorf("%+v counts as sealed, and a term of producer %d may still write", o, older.PID)
+	}
+}
+
+// refusedFor fails unless the leader refuses a batch of a term for its epoch.
+func refusedFor(t *testing.T, c kafkatest.Target, p kafka.Part, of model.Term) {
+	t.Helper()
+	codecs, err := batch.NewCodecs(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := codecs.Encode([]batch.Record{{Timestamp: time.Now().UnixMilli(), Value: []byte("v")}}, batch.CodecNone, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch.Stamp(built[0].Bytes, of.PID, of.Epoch, 0)
+	if got := kafkatest.ErrorName(kafkatest.ProduceRaw(t, c, p.Topic, p.Partition, built[0].Bytes).ErrorCode); got != "INVALID_PRODUCER_EPOCH" {
+		t.Errorf("a batch of term %d (producer %d) on %s/%d: %s", of.N, of.PID, p.Topic, p.Partition, got)
+	}
+}
+
+// A coordinator that forgot the link twice leaves terms of three producer ids. A broker believes any id, so two of them are
+// made up here.
+func TestShut_RefusesTermsOfAllIDs(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Shared(t, kafkatest.Kafka4, 1)
+	dst, ctx := dialTest(t, "dst", c), t.Context()
+	topic, link := kafkatest.Topic(t, c, kafkatest.TopicOptions{Partitions: 2}), kafkatest.TopicName(t)
+	log := statelog.New(dst, link, statelog.Options{})
+	t.Cleanup(log.Close)
+	if err := log.Ensure(ctx); err != nil {
+		t.Fatal(err)
+	}
+	view := offsetsync.NewView(log)
+	following := make(chan struct{})
+	run, stop := context.WithCancel(ctx)
+	go func() { defer close(following); _ = view.Run(run) }()
+	t.Cleanup(func() { stop(); <-following })
+
+	made := rand.Int64N(1<<40) + 1<<40
+	first, other := model.Term{N: 1, PID: made, Epoch: 3}, model.Term{N: 2, PID: made + 1}
+	now, err := term.Take(ctx, dst, link, other, "failover")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lanes []Shutting
+	for p := range int32(2) {
+		lanes = append(lanes, Shutting{model.Lane{Link: link, Topic: topic, Partition: p}, kafka.Part{Topic: topic, Partition: p}})
+	}
+	store := offsetsync.NewStore(log, view, "failover")
+	for _, x := range []model.Term{first, other, now} {
+		if err := store.PutTerm(ctx, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opening := offsetsync.Opening{Lane: lanes[1].Lane, N: 1, Term: first, Identity: model.Identity{DstTopic: topic}, Origin: model.Cursor{SrcEpoch: -1}}
+	if won, err := store.Open(ctx, []offsetsync.Opening{opening}); err != nil || !won[0] { // it reads the state to its end
+		t.Fatalf("open: %v, %v", won, err)
+	}
+
+	out, err := Shut(ctx, store, view, term.NewSealer(dst, link, term.Options{}), now, lanes, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range lanes {
+		if o := out[x.Part]; !o.Sealed() || o.Marker != 2 {
+			t.Errorf("%s: %+v, want the third marker", x.Lane, o)
+		}
+		refusedFor(t, c, x.Part, first)
+		refusedFor(t, c, x.Part, other)
+		refusedFor(t, c, x.Part, model.Term{N: 2, PID: other.PID, Epoch: 9}) // that somebody got without our knowing
+	}
+	if err := view.Barrier(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range lanes {
+		if got := view.Seals(x.Lane); len(got) != 1 || !got[0].Confirmed || got[0].Marker != 2 || got[0].Term != now || got[0].Way != string(term.WayDirect) {
+			t.Errorf("%s: the state says %+v", x.Lane, got)
+		}
 	}
 }
