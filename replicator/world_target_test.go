@@ -71,9 +71,10 @@ func (t *target) within(g model.Gap, c placed) bool {
 	return g.From <= c.off && c.off < g.To && c.at < g.DstTo && (g.DstFrom <= c.at || c.at < t.start) // retention moves DstFrom
 }
 
-// cleanedUnseen reports whether the cleaner took the newest header of a lane's term that readers can see: it keeps a
-// producer's newest batch, and that one may still be behind the high watermark. Until it is replicated, a picture made of
-// headers lags by batches of which no record is left. (A recovery seals before it reads, and so sees all.)
+// cleanedUnseen reports whether the newest header of a lane's term that readers could see is gone: the cleaner took it, which
+// keeps a producer's newest batch, or the log's start moved, and the newest batch is still behind the high watermark. Until it
+// is replicated, a picture made of headers lags, or counts by the leader's memory what it cannot place yet; no record is
+// left in what it misses. (A recovery seals before it reads, and so sees all.)
 func (t *target) cleanedUnseen(st offsetsync.LaneState) bool {
 	term, newest, unseen := st.Opening.Term, int64(-1), false
 	for _, c := range t.copies {
