@@ -268,6 +268,29 @@ func TestCase_TwoTermsOfANewIDAndALaneOfTheOldOne(t *testing.T) {
 	w.mustRest(t)
 }
 
+func TestCase_LaneNobodyOpenedAndTermsOfThreeIDs(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	w.sources[0].append(-1, 2)
+	var ps []*proc
+	for _, owner := range []string{"a", "b"} {
+		p := w.runWorker(owner)
+		p.finishTask("own")
+		p.runTo(t, "enter", "source ends") // it has a term, and has looked for stops
+		ps, w.coordinator.known = append(ps, p), false
+	}
+	w.runFailover().finishTask("failover")
+	w.settleLater()
+	if !w.targets[0].shut {
+		t.Fatal("the failover left the lane unsealed")
+	}
+	for _, p := range ps {
+		p.finishTask("enter")
+		p.copy(0, 1)
+	}
+	w.mustRest(t)
+}
+
 // flushed stores the lanes' cursors.
 func (p *proc) flushed() {
 	p.start("flush", func(ctx context.Context) { p.m.flush(ctx, false) })
@@ -428,4 +451,59 @@ func TestCase_OlderReplicaHasWhatCompactionTookFromTheOther(t *testing.T) {
 	p.end("crash")
 	w.sources[0].swap()
 	w.mustRest(t)
+}
+
+func TestCase_OlderReplicaHasARecordThatTheLedgerCallsLost(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.sources[0].append(-1, 1)
+	p.copy(0, 1)
+	p.flushed()
+	w.sources[0].append(-1, 2)
+	p.copy(0, 1)
+	p.end("crash before the cursor was stored")
+	w.sources[0].append(-1, 2)
+	w.sources[0].truncate(3)
+	w.sources[0].compact(1, func(r rec) bool { return r.off == 2 }) // on this replica alone
+	p = w.opened("a")
+	w.orphansAre(t, model.Gap{From: 2, To: 3, DstFrom: 2, DstTo: 3})
+	p.end("crash")
+	w.sources[0].swap()
+	w.mustRest(t)
+	if n := len(w.truths[2].landed); n != 2 {
+		t.Fatalf("the record was copied %d times: nobody could know that the source had it", n)
+	}
+}
+
+func TestCase_StateWipedWhileABatchIsNotReplicated(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string]bool{"found while it copies": true, "found by its successor": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := calmWorld(t)
+			w.targets[0].refuses = 0
+			p := w.opened("a")
+			w.sources[0].append(-1, 2)
+			p.fetch(0, 1)
+			p.send(0)
+			p.conn.handle()
+			w.stepWipe()
+			p = w.opened("a") // for which the target looks empty
+			if sent {
+				p.copy(0, 1)
+			} else {
+				p.end("crash")
+			}
+			w.mustRest(t)
+			for _, p := range w.alive(true) {
+				if l := p.lane(0); l.state != model.StateStopped || l.reason != model.ReasonDiverged {
+					t.Fatalf("the lane is %s %s: it holds what its state does not know", l.state, l.reason)
+				}
+			}
+			if n := len(w.truths[0].landed); n > 2 || !sent && n != 1 {
+				t.Fatalf("the record was copied %d times", n)
+			}
+		})
+	}
 }

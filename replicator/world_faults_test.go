@@ -33,6 +33,7 @@ const (
 	faultNoLookForStop       fault = "refused for its epoch, and no look for a stop"
 	faultStopAfterMarkers    fault = "the stop written after the markers"
 	faultListOfStateAlone    fault = "the seal list from the state alone"
+	faultShutUnderOneID      fault = "a lane that nobody opened sealed under the newest producer id alone"
 	faultClaimByLink         fault = "one key for all claims of the link"
 	faultDescribeAfterMarker fault = "DescribeProducers after the marker"
 

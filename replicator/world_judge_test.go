@@ -39,17 +39,23 @@ func (w *world) judgeAppend(t *target, b stored) {
 	}
 }
 
-// standsTwice reports whether a record that is about to land is one too many. Where the target's log has lost its copy of
-// a record, nobody can know that the source had it before another branch began, and it may be copied once more.
+// standsTwice reports whether a record that is about to land is one too many. A copy that the ledger calls one of a lost
+// branch may be followed by another one where nobody could know better. Either log may have lost the record by then: the
+// target's its copy, or the source's leader the record itself, to the cleaner. Replicas are cleaned each for itself, so that
+// another unclean election can bring back a record which was gone when the branches were compared. (Where both logs hold
+// it, the ledger must not say so: see observeGap.)
 func (w *world) standsTwice(t *target, tr *truth) bool {
 	if len(tr.landed) == 0 {
 		return false
 	}
 	last := placed{tr, tr.landed[len(tr.landed)-1]}
-	if w.lost { // and with the state the ledger of before
-		return last.at >= t.start && (t.holds(last) || !t.orphan(last))
+	switch {
+	case w.lost: // and with the state the ledger of before
+		return last.at >= t.start && (t.holds(last) || !t.orphan(last)) && !t.unseen(last)
+	case !t.orphan(last):
+		return true
 	}
-	return !t.orphan(last) || t.holds(last) && !tr.lost
+	return t.holds(last) && !tr.lost && !tr.compacted
 }
 
 // heal ends all faults, and lets the world come to rest.
@@ -280,6 +286,7 @@ func (w *world) judgeStop(i int) {
 		switch {
 		case l.reason == model.ReasonNotEmpty && (t.taken || w.lost):
 		case l.reason == model.ReasonPlanLost && !t.knew: // nobody could tell
+		case l.reason == model.ReasonDiverged && t.hid(): // see stepWipe
 		default:
 			w.failf("%s has stopped: %s: %s", l.id, l.reason, l.detail)
 		}
@@ -348,8 +355,14 @@ func (w *world) extended(r *proc, t *target, st offsetsync.LaneState) (offsetsyn
 	if errors.Is(err, errLost) {
 		return st, false // its headers were deleted, and a marker took what the leader knew
 	}
+	if errors.Is(err, offsetsync.ErrDiverged) && t.hid() {
+		return st, false // the lane is about to stop: see stepWipe
+	}
 	if err != nil {
 		w.failf("%s: the picture cannot be completed from the target: %v", t.lane, err)
+		return st, false
+	}
+	if t.cleanedUnseen(st) {
 		return st, false
 	}
 	out, err := st.Extend(tail)

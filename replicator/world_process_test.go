@@ -406,6 +406,9 @@ func (s *worldSealer) Seal(_ context.Context, t model.Term, targets []term.Targe
 		if x.Ends.N > 0 && x.Ends.PID != t.PID && w.fault != faultMarkerUnderNewID {
 			jobs[i].pid, jobs[i].epoch = x.Ends.PID, math.MaxInt16
 		}
+		if _, opened := s.p.view.Lane(w.targetOf(x.Part).lane); w.fault == faultShutUnderOneID && !opened {
+			jobs[i].pid, jobs[i].epoch = t.PID, t.Epoch
+		}
 	}
 	w.meanwhile(s.p)
 	s.p.step("describe before the seal")

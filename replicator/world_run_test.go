@@ -146,9 +146,7 @@ func TestWorld_PromisesHoldInManyRuns(t *testing.T) {
 // loop. The texts are how their contradictions begin.
 func openQuestions() map[uint64]string {
 	return map[uint64]string{
-		13445: "dr:orders/0 has stopped: diverged: orders/0 from target offset 0: the target's log and the stored state disagree",
 		32330: "dr:orders/0: source record 3 is missing, the cursor is 7",
-		53665: "dr:orders/0: source record 2 stands at target offsets 3 and 5",
 	}
 }
 
@@ -178,6 +176,7 @@ func faultCases() []faultCase {
 		{faultNoLookForStop, 5000, failover},
 		{faultStopAfterMarkers, 5000, failover},
 		{faultListOfStateAlone, 20000, failover},
+		{faultShutUnderOneID, 20000, func(t *traits) { failover(t); t.txnWay, t.twoOwners = false, true }},
 		{faultClaimByLink, 5000, two},
 		{faultDescribeAfterMarker, 5000, func(t *traits) { t.trims, t.aged, t.strangers = true, false, false }},
 		{faultWindowOfFive, 5000, nil},

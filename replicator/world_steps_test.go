@@ -520,6 +520,12 @@ func (w *world) stepStateCompacted() {
 }
 
 // stepWipe loses the state topic. Whoever runs ends; what they have under way never arrives.
+//
+// What a leader has appended and its followers have not is behind the high watermark: ListOffsets and fetches show such a
+// partition as empty, for as long as replication lags. A lane without state is opened on it as a new one, as if the batch
+// were still under way. The design promises nothing to a link whose state somebody deletes while it runs, and says how that
+// ends: the old batch is found in front of the first new one or when headers are read next, and the lane stops as diverged.
+// By then no more than one batch can stand twice, since a lane sends one until it has the first answer.
 func (w *world) stepWipe() {
 	for _, p := range w.procs {
 		p.end("the state topic is gone")
@@ -532,6 +538,10 @@ func (w *world) stepWipe() {
 	w.lost = true
 	for _, t := range w.targets {
 		t.taken, t.origin, t.copies, t.orphans, t.pending, t.openings, t.sealed = t.end > t.start, -1, nil, nil, nil, 0, 0 // terms are counted anew
+		t.hiddenFrom, t.hiddenTo = t.hw, t.end
+		if t.hw > t.start {
+			t.hiddenTo = t.hw // the lane is seen not to be empty
+		}
 	}
 }
 
@@ -621,7 +631,7 @@ func (w *world) stepFailover() {
 }
 
 // runFailover is a failover as the design has it: the stop is announced, then a term is taken, then the state is read,
-// then every lane of the target's metadata and of the state is sealed.
+// then [Shut] seals every lane of the target's metadata and of the state.
 func (w *world) runFailover() *proc {
 	p := w.spawn("f")
 	p.failover = true
@@ -656,8 +666,8 @@ func (p *proc) failOver(ctx context.Context) error {
 			return err
 		}
 	}
-	es, exist := p.failoverList(), p.w.exist
-	out, err := p.m.seal(ctx, t, es)
+	lanes, exist := p.failoverList(), p.w.exist
+	out, err := Shut(ctx, p.m.store, p.view, p.m.sealer, t, lanes, p.w.now)
 	if err != nil {
 		return err
 	}
@@ -667,9 +677,9 @@ func (p *proc) failOver(ctx context.Context) error {
 		}
 	}
 	listed := make(map[model.Lane]bool)
-	for _, e := range es {
-		t := p.w.targetOf(e.part)
-		t.shut, listed[e.lane.id] = t.shut || out[e.part].Sealed(), true
+	for _, x := range lanes {
+		t := p.w.targetOf(x.Part)
+		t.shut, listed[x.Lane] = t.shut || out[x.Part].Sealed(), true
 	}
 	for _, t := range p.w.targets[:exist] {
 		t.shut = t.shut || !listed[t.lane] // as far as the failover knows, all is sealed
@@ -678,26 +688,12 @@ func (p *proc) failOver(ctx context.Context) error {
 }
 
 // failoverList is every lane of the target's metadata, and so of the state, too.
-func (p *proc) failoverList() (es []*entry) {
+func (p *proc) failoverList() (lanes []Shutting) {
 	for i, a := range p.w.assignments() {
-		e := &entry{lane: &lane{id: a.Lane}, ident: a.Identity, part: p.w.targets[i].part}
-		if e.state, e.found = p.view.Lane(a.Lane); !e.found && p.w.fault == faultListOfStateAlone {
+		if _, found := p.view.Lane(a.Lane); !found && p.w.fault == faultListOfStateAlone {
 			continue
 		}
-		if e.state.Opening.Term == (model.Term{}) {
-			e.state.Opening.Term = p.newestOfOthers()
-		}
-		es = append(es, e)
+		lanes = append(lanes, Shutting{Lane: a.Lane, Part: p.w.targets[i].part})
 	}
-	return es
-}
-
-// newestOfOthers is the newest term before the failover's: whoever opens a lane late does it in that one.
-func (p *proc) newestOfOthers() (t model.Term) {
-	for _, x := range p.view.Terms() {
-		if x.Owner != p.owner {
-			t = x
-		}
-	}
-	return t
+	return lanes
 }

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
+	"lockstep/offsetsync"
 	"lockstep/replicator/batch"
 )
 
@@ -51,6 +52,8 @@ type target struct {
 	taken    bool         // something stood here before the lane was opened
 	stored   model.Cursor // the newest that stands in the state topic
 	knew     bool         // at the newest seal the leader knew how far the ended term came
+
+	hiddenFrom, hiddenTo int64 // what a log that looked empty held when the state topic was wiped
 }
 
 // placed is one copy of a source record. A record stands twice where nobody could know that the source still has it.
@@ -67,6 +70,35 @@ func (t *target) orphan(c placed) bool {
 func (t *target) within(g model.Gap, c placed) bool {
 	return g.From <= c.off && c.off < g.To && c.at < g.DstTo && (g.DstFrom <= c.at || c.at < t.start) // retention moves DstFrom
 }
+
+// cleanedUnseen reports whether the newest header of a lane's term that readers could see is gone: the cleaner took it, which
+// keeps a producer's newest batch, or the log's start moved, and the newest batch is still behind the high watermark. Until it
+// is replicated, a picture made of headers lags, or counts by the leader's memory what it cannot place yet; no record is
+// left in what it misses. (A recovery seals before it reads, and so sees all.)
+func (t *target) cleanedUnseen(st offsetsync.LaneState) bool {
+	term, newest, unseen := st.Opening.Term, int64(-1), false
+	for _, c := range t.copies {
+		if c.at >= st.Cursor.Dst && c.at < t.hw {
+			newest = c.at
+		}
+	}
+	for _, b := range t.log {
+		if b.PID != term.PID || b.Epoch != term.Epoch || b.Control() {
+			continue
+		}
+		if b.BaseOffset <= newest && newest < b.Next() {
+			return false
+		}
+		unseen = unseen || b.BaseOffset >= t.hw
+	}
+	return newest >= 0 && unseen
+}
+
+// hid reports whether a log that held something looked empty when the state topic was wiped.
+func (t *target) hid() bool { return t.hiddenFrom < t.hiddenTo }
+
+// unseen reports whether a copy was behind the high watermark of a log that looked empty when the state topic was wiped.
+func (t *target) unseen(c placed) bool { return t.hiddenFrom <= c.at && c.at < t.hiddenTo }
 
 // living returns the copies that are of the branch that is copied, as far as the ledger says.
 func (t *target) living() (cs []placed) {

@@ -25,6 +25,8 @@
 // forgotten id is never handed out again, and no coordinator gives 32767 to a client. Such a marker can only be
 // written directly, since a coordinator writes markers of its present id alone: where direct markers are not allowed,
 // such a lane stays unsealed (ErrOldID), and only the checks of ownership, log end and headers protect it.
+// A lane may be opened late under any id that the link had since it was last opened: whoever opens no lane of its own, as
+// a failover does not, seals under all of them (replicator.Shut).
 //
 // The package starts goroutines only for the length of a call, keeps nothing on disk and knows nothing of lanes,
 // plans or the state topic.
