@@ -49,7 +49,16 @@ func (s *Syncer) once(ctx context.Context) (open int, err error) {
 	s.change(ctx, l)
 	s.offer(ctx, l)
 	s.gone(ctx, l)
+	s.keepScope(l)
 	return s.publish(l), ctx.Err()
+}
+
+// keepScope remembers what the pass saw for Scope.
+func (s *Syncer) keepScope(l *look) {
+	scope := scopeOf(l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = &scope
 }
 
 // observe asks both clusters for all topics, at the same time.

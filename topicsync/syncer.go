@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/topicsync/configs"
+	"lockstep/topicsync/drift"
 )
 
 // Ready is a lane that can be copied: its target partition's leader answers.
@@ -99,6 +100,7 @@ type Syncer struct {
 	ids     [2]string         // the clusters' ids, source and target
 	refuse  map[string]string // settings that the target does not know
 	nodes   int               // the target's brokers
+	seen    *drift.Scope      // by the newest pass; never changed
 	minISR  int               // their default of min.insync.replicas; 0: not known
 }
 

@@ -2,8 +2,12 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -67,4 +71,30 @@ func (c *Cluster) describeStates(ctx context.Context, broker int32, groups []Gro
 		}
 	}
 	return nil
+}
+
+// GroupNames asks every broker for its groups, of all types. It sees those that the user may describe. The error says that
+// some brokers did not answer, so that groups are missing.
+func (c *Cluster) GroupNames(ctx context.Context) ([]string, error) {
+	meta, err := c.Metadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex // guards the two below
+	var names []string
+	var errs []error
+	c.EachBroker(ctx, slices.Sorted(maps.Keys(meta.Brokers)), BrokerPatience, func(ctx context.Context, broker int32, heard func()) {
+		groups, err := c.ListGroups(ctx, broker, func(string) bool { return false })
+		heard()
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for _, g := range groups {
+			names = append(names, g.Name)
+		}
+	})
+	slices.Sort(names)
+	return slices.Compact(names), errors.Join(errs...)
 }

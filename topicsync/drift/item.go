@@ -3,6 +3,8 @@
 // promotion and the comparison that an operator asks for all speak it.
 package drift
 
+import "strings"
+
 // Kind is what an item is about.
 type Kind string
 
@@ -65,3 +67,8 @@ const (
 
 // Text returns a pointer to a value that there is.
 func Text(s string) *string { return &s }
+
+// String returns an item's name in one line, such as "configs orders retention.ms".
+func (i Item) String() string {
+	return strings.Join(strings.Fields(string(i.Kind)+" "+i.Topic+" "+i.Name), " ")
+}
