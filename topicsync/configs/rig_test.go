@@ -121,6 +121,8 @@ func (r *rig) both(name, dstName string, source, target map[string]string) {
 	r.t.Helper()
 	kafkatest.CreateTopic(r.t, r.src, kafkatest.TopicOptions{Name: name, Configs: source})
 	kafkatest.CreateTopic(r.t, r.dst, kafkatest.TopicOptions{Name: dstName, Configs: target})
+	kafkatest.AwaitLeaders(r.t, r.src, name)
+	kafkatest.AwaitLeaders(r.t, r.dst, dstName)
 	r.copies(name, dstName)
 }
 
@@ -143,11 +145,13 @@ func (r *rig) made(topic string, settings, source map[string]string) {
 
 func idOf(t *testing.T, c kafkatest.Target, topic string) model.TopicID {
 	t.Helper()
-	ds, err := kadm.NewClient(c.Admin()).ListTopics(t.Context(), topic)
-	if err != nil || ds[topic].Err != nil {
-		t.Fatal(err, ds[topic].Err)
-	}
-	return model.TopicID(ds[topic].ID)
+	var id model.TopicID
+	kafkatest.Eventually(t, 10*time.Second, func() (bool, string) {
+		ds, err := kadm.NewClient(c.Admin()).ListTopics(t.Context(), topic)
+		id = model.TopicID(ds[topic].ID)
+		return err == nil && ds[topic].Err == nil, fmt.Sprint(err, ds[topic].Err)
+	})
+	return id
 }
 
 func (r *rig) ctx() context.Context {
