@@ -85,6 +85,34 @@ func (f *fakeBackend) Groups(_ context.Context, link string) ([]Group, error) {
 	return f.groups, err
 }
 
+func (f *fakeBackend) Topics(_ context.Context, link string) ([]Topic, error) {
+	if f.err != nil || link == "empty" {
+		return nil, f.err
+	}
+	_, err := findLink(f.links, link)
+	counts := Counts{Total: 2, ByState: map[string]int{"kept": 1, "opened": 1}}
+	return []Topic{
+		{Link: "dr", Topic: "__secret", TargetTopic: "__secret", State: TopicSkipped, Detail: "topics.exclude \"__.*\" matches", Since: since, Differs: Counts{ByState: map[string]int{}}},
+		{Link: "dr", Topic: "orders", TargetTopic: "orders", State: "copied", Partitions: 6, TargetPartitions: 6, Since: since, Differs: counts},
+	}, err
+}
+
+func (f *fakeBackend) Diff(_ context.Context, link string, topics []string) (Diff, error) {
+	if f.err != nil || link == "empty" {
+		return Diff{}, f.err
+	}
+	if _, err := findLink(f.links, link); err != nil {
+		return Diff{}, err
+	}
+	if len(topics) > 0 && topics[0] != "orders" {
+		return Diff{}, NotFound("lockstep topics list shows the topics", "no topic %q of link %q", topics[0], link)
+	}
+	five, seven := "5", "7"
+	return Diff{Kinds: []Kept{{Kind: "acls", Condition: "off", Differs: Counts{ByState: map[string]int{}}}, {Kind: "configs", Condition: "ok", Differs: Counts{Total: 1, ByState: map[string]int{"kept": 1}}}},
+		Differences: []Difference{{Link: "dr", Kind: "configs", Topic: "orders", TargetTopic: "orders", Name: "segment.ms", Source: &five, Target: &seven, State: "kept",
+			Why: "somebody else set it on the target", Remedy: "lockstep topics sync dr:orders sets it to 5", Side: "target"}}}, nil
+}
+
 func (f *fakeBackend) Group(ctx context.Context, link, group string) (GroupDetail, error) {
 	groups, err := f.Groups(ctx, link)
 	for _, g := range groups {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/internal/model"
@@ -68,7 +69,7 @@ func orderTimeout(s string) (time.Duration, *Error) {
 
 // orderForm says which fields an order of a kind may have.
 type orderForm struct {
-	lanes, oneLane, all, topics, groups, wholeLink, from bool
+	lanes, oneLane, all, topics, groups, wholeLink, from, kinds bool
 }
 
 func orderForms() map[model.OrderKind]orderForm {
@@ -80,6 +81,7 @@ func orderForms() map[model.OrderKind]orderForm {
 		model.OrderRebuild: {lanes: true, all: true},
 		model.OrderSkip:    {lanes: true, oneLane: true},
 		model.OrderAdopt:   {topics: true, from: true},
+		model.OrderSync:    {wholeLink: true, topics: true, kinds: true},
 	}
 }
 
@@ -88,7 +90,7 @@ func checkOrder(o model.Order) *Error {
 	f, ok := orderForms()[o.Kind]
 	switch {
 	case !ok:
-		return BadRequest("kinds are pause, resume, accept, retry, skip, rebuild, adopt", "there is no order of kind %q", o.Kind)
+		return BadRequest("kinds are pause, resume, accept, retry, skip, rebuild, adopt, sync", "there is no order of kind %q", o.Kind)
 	case len(o.Lanes) > 0 && !f.lanes:
 		return BadRequest("leave lanes out", "%s takes no lanes", o.Kind)
 	case len(o.Topics) > 0 && !f.topics:
@@ -120,6 +122,9 @@ func checkOrderFields(o model.Order, f orderForm) *Error {
 	case o.From != "" && o.From != "earliest" && o.From != "latest":
 		return BadRequest("earliest, latest, or none for the link's own", "start %q is not allowed", o.From)
 	}
+	if bad := checkKinds(o, f); bad != nil {
+		return bad
+	}
 	for _, l := range o.Lanes {
 		if l.Topic == "" || l.Partition < 0 {
 			return BadRequest("a lane has a topic and a partition from 0 on", "lane %q/%d is not allowed", l.Topic, l.Partition)
@@ -130,6 +135,26 @@ func checkOrderFields(o model.Order, f orderForm) *Error {
 	}
 	if slices.Contains(o.Groups, "") {
 		return BadRequest("groups have names", "a group without a name is not allowed")
+	}
+	return nil
+}
+
+// SyncKinds are what a sync may be for.
+var SyncKinds = []string{"partitions", "configs", "acls", "quotas"}
+
+func checkKinds(o model.Order, f orderForm) *Error {
+	switch {
+	case len(o.Kinds) > 0 && !f.kinds:
+		return BadRequest("leave kinds out", "%s is not for kinds of things", o.Kind)
+	case o.Confirm != 0 && !f.kinds:
+		return BadRequest("leave confirm out", "%s removes nothing", o.Kind)
+	case o.Confirm < 0:
+		return BadRequest("confirm is a number from 0 on", "confirm %d is not allowed", o.Confirm)
+	}
+	for _, k := range o.Kinds {
+		if !slices.Contains(SyncKinds, k) {
+			return BadRequest("kinds are "+strings.Join(SyncKinds, ", "), "there is no kind %q", k)
+		}
 	}
 	return nil
 }

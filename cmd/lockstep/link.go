@@ -24,6 +24,8 @@ import (
 	"lockstep/replicator"
 	"lockstep/replicator/batch"
 	"lockstep/topicsync"
+	"lockstep/topicsync/configs"
+	"lockstep/topicsync/trim"
 )
 
 // link is one configured link of a running node.
@@ -36,6 +38,9 @@ type link struct {
 	view     *offsetsync.View
 	manager  *replicator.Manager
 	syncer   *topicsync.Syncer
+	configs  *configs.Part
+	keeper   *topicsync.Keeper
+	trimmer  *trim.Trimmer
 	groups   *checkpoint.Syncer
 	mirror   *mm2.Writer // nil: nothing is written for readers of MirrorMaker 2
 	bases    *checkpoint.Bases
@@ -80,7 +85,7 @@ func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *lin
 	if err := l.newGroups(cfg); err != nil {
 		return nil, err
 	}
-	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
+	l.newTopics(cfg, all)
 	return l, nil
 }
 
@@ -95,6 +100,8 @@ func (l *link) retune(cfg config.Link, all []config.Link) error {
 	}
 	l.manager.Tune(tuning)
 	l.syncer.SetLink(cfg, all)
+	l.configs.Forget()
+	l.keeper.Wake()
 	return nil
 }
 
@@ -225,6 +232,8 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		defer groups.Wait()
 		groups.Go(func() { l.keepGroups(until) })
 		groups.Go(func() { l.keepMirror(until) })
+		groups.Go(func() { l.keepSettings(until) })
+		groups.Go(func() { l.trimMirrors(until) })
 		err := l.keepTopics(until)
 		if err != nil {
 			stop() // copying without anybody who watches the topics would look well, whatever became of them

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"lockstep/config"
+	"lockstep/internal/kafka"
+	"lockstep/internal/model"
+	"lockstep/internal/pause"
+	"lockstep/internal/statelog"
+	"lockstep/offsetsync"
+	"lockstep/topicsync"
+	"lockstep/topicsync/acl"
+	"lockstep/topicsync/configs"
+	"lockstep/topicsync/drift"
+	"lockstep/topicsync/quota"
+	"lockstep/topicsync/trim"
+)
+
+// journals are what the state topic holds of what lockstep wrote on the target besides records and positions.
+type journals struct {
+	configs *configs.Journal
+	acls    *acl.Journal
+	quotas  *quota.Journal
+}
+
+func newJournals(view *offsetsync.View, state *statelog.Log) journals {
+	return journals{configs: configs.NewJournal(view, state), acls: acl.NewJournal(view, state), quotas: quota.NewJournal(view, state)}
+}
+
+// partOptions are what the parts of a link need.
+type partOptions struct {
+	src, dst *kafka.Cluster
+	own      []string // lockstep's client ids
+	canTrim  func() bool
+	log      *slog.Logger
+}
+
+// parts look after what belongs to topics.
+type parts struct {
+	configs *configs.Part
+	all     []drift.Part
+}
+
+func (j journals) parts(o partOptions) parts {
+	c := configs.New(configs.Options{Source: o.src, Target: o.dst, Journal: j.configs, CanTrim: o.canTrim, Logger: o.log})
+	return parts{configs: c, all: []drift.Part{
+		topicsync.Sizes{}, c,
+		acl.New(acl.Options{Source: o.src, Target: o.dst, Journal: j.acls, Logger: o.log}),
+		quota.New(quota.Options{Source: o.src, Target: o.dst, Journal: j.quotas, Own: o.own, Logger: o.log}),
+		quota.Users{Source: o.src, Target: o.dst},
+	}}
+}
+
+// newTopics prepares what keeps the link's topics, their settings and what belongs to them in step. It has to come before
+// the view runs.
+func (l *link) newTopics(cfg config.Link, all *config.Config) {
+	j := newJournals(l.view, l.state)
+	l.trimmer = trim.New(trim.Options{Link: cfg.Name, Source: l.src, Target: l.dst, Lane: l.view.Lane, Topics: l.trimmable, Ours: j.configs.Made, Logger: l.log})
+	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: l.log, Known: l.known,
+		Journal: j.configs, Open: l.trimmer.Can})
+	parts := j.parts(partOptions{src: l.src, dst: l.dst, own: []string{all.Clusters[cfg.Source].ClientID, all.Clusters[cfg.Target].ClientID},
+		canTrim: l.trimmer.Can, log: l.log})
+	l.configs = parts.configs
+	l.keeper = topicsync.NewKeeper(topicsync.KeeperOptions{Parts: parts.all, Scope: l.writableScope, Logger: l.log})
+}
+
+// writableScope is what is to be kept in step now: nothing while the link is paused or not ours.
+func (l *link) writableScope() (drift.Scope, bool) {
+	s, ok := l.syncer.Scope()
+	return s, ok && l.holdsGroups().Writes == ""
+}
+
+// copiedTopics returns the topics that both sides have, as they were last seen.
+func (l *link) copiedTopics() []drift.Topic {
+	s, _ := l.syncer.Scope()
+	return s.Topics
+}
+
+// keepSettings keeps what belongs to the topics in step, from the first look at them on.
+func (l *link) keepSettings(ctx context.Context) {
+	for !l.ready.Load() {
+		if !pause.For(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
+	l.keeper.Run(ctx)
+}
+
+// trimMirrors has mirrors drop what the source dropped. A paused link changes nothing on the target.
+func (l *link) trimMirrors(ctx context.Context) {
+	for !l.ready.Load() {
+		if !pause.For(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
+	l.trimmer.Run(ctx)
+}
+
+// trimmable returns the topics whose mirrors may be trimmed now.
+func (l *link) trimmable() []drift.Topic {
+	s, ok := l.writableScope()
+	if !ok || s.Link.Configs.Retention != "open" || !s.Link.Configs.Sync {
+		return nil
+	}
+	return s.Topics
+}
+
+// syncTopics makes the target like the source now, for an operator.
+func (l *link) syncTopics(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
+	select {
+	case <-l.manager.Owned():
+	default:
+		return nil, errors.New("the link is not ours, or not yet")
+	}
+	if !l.ready.Load() {
+		return nil, errors.New("the link is not open yet")
+	}
+	if why := l.holdsGroups().Writes; why != "" {
+		return nil, errors.New(why)
+	}
+	if unknown := l.unknownTopics(o.Topics); len(unknown) > 0 {
+		return nil, fmt.Errorf("topics %q are not copied by link %s; lockstep topics list --all tells why", unknown, l.cfg.Name)
+	}
+	order := drift.Order{Topics: o.Topics, DryRun: o.DryRun, Takeover: true, Confirm: o.Confirm}
+	for _, k := range o.Kinds {
+		order.Kinds = append(order.Kinds, drift.Kind(k))
+	}
+	l.configs.Forget()
+	r, err := l.keeper.Order(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	if !o.DryRun {
+		l.log.Info("topics synced", "topics", o.Topics, "kinds", o.Kinds, "by", o.By, "reason", o.Reason)
+	}
+	return syncSteps(l.cfg.Name, r), nil
+}
+
+func (l *link) unknownTopics(topics []string) (unknown []string) {
+	known := make(map[string]bool)
+	for _, t := range l.copiedTopics() {
+		known[t.Src] = true
+	}
+	for _, t := range topics {
+		if !known[t] {
+			unknown = append(unknown, t)
+		}
+	}
+	return unknown
+}
+
+// syncSteps tells what an order for topics does, or why it does nothing about something that differs.
+func syncSteps(link string, r topicsync.Report) []model.OrderStep {
+	var steps []model.OrderStep
+	for _, i := range r.Items() {
+		s := model.OrderStep{Subject: subjectOf(link, i), State: string(i.State), Does: i.Does, Done: i.Done, CanUndo: true}
+		switch {
+		case i.Err != nil:
+			s.Error = i.Err.Error()
+		case i.Does == "":
+			if i.State == drift.Opened || i.State == drift.Excluded || i.State == drift.Staged {
+				continue
+			}
+			s.Refused = i.Why
+			if i.Remedy != "" {
+				s.Refused += "; " + i.Remedy
+			}
+		}
+		steps = append(steps, s)
+	}
+	for kind, o := range r.Outcomes {
+		if o.Condition == drift.Unreachable || o.Condition == drift.Partly {
+			steps = append(steps, model.OrderStep{Subject: link + " " + string(kind), State: string(o.Condition), Refused: o.Why})
+		}
+	}
+	return steps
+}
+
+// subjectOf names an item, as "dr:orders retention.ms".
+func subjectOf(link string, i drift.Item) string {
+	s := link
+	if i.Topic != "" {
+		s += ":" + i.Topic
+	}
+	if i.Name != "" {
+		return s + " " + i.Name
+	}
+	return s + " " + string(i.Kind)
+}
