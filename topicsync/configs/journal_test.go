@@ -38,7 +38,7 @@ func TestJournal_CreationThatDied(t *testing.T) {
 			s := &stateTopic{}
 			mustPut(t, newJournal(s, s).Intend(t.Context(), []Creation{{Topic: "a", Dst: "b", Settings: asked, Source: map[string]string{"segment.ms": "5"}}}))
 			next := s.replay(t)
-			if next.Made("a") {
+			if next.Made("a", model.TopicID{1}) {
 				t.Error("made before anybody looked")
 			}
 			r := next.recordOf("a", tc.dst, model.TopicID{1}, tc.theirs)
@@ -56,7 +56,7 @@ func TestJournal_TopicMadeAgain(t *testing.T) {
 	source := map[string]string{"segment.ms": "5"}
 	mustPut(t, newJournal(s, s).Created(t.Context(), []Creation{{Topic: "a", Dst: "b", Settings: source, Source: source, ID: model.TopicID{1}}}))
 	next := s.replay(t)
-	if r := next.recordOf("a", "b", model.TopicID{1}, source); !r.Made || !next.Made("a") {
+	if r := next.recordOf("a", "b", model.TopicID{1}, source); !r.Made || !next.Made("a", model.TopicID{1}) {
 		t.Errorf("record %+v", r)
 	}
 	r := next.recordOf("a", "b", model.TopicID{2}, source)
@@ -74,7 +74,7 @@ func TestJournal_LateEcho(t *testing.T) {
 	mustPut(t, j.Intend(t.Context(), []Creation{c}))
 	mustPut(t, j.Created(t.Context(), []Creation{c}))
 	mustPut(t, s.fns[kindTopic](s.entries[0])) // the intent
-	if !j.Made("a") {
+	if !j.Made("a", model.TopicID{1}) {
 		t.Error("the intent was read after the creation was noted, and took its place")
 	}
 	mustPut(t, s.fns[kindTopic](s.entries[1]))
@@ -90,7 +90,7 @@ func TestJournal_NothingShownThatIsNotDurable(t *testing.T) {
 	if err := j.Created(t.Context(), []Creation{{Topic: "a", Dst: "b"}}); !errors.Is(err, s.err) {
 		t.Errorf("error %v", err)
 	}
-	if j.Made("a") {
+	if j.Made("a", model.TopicID{1}) {
 		t.Error("shown although it is not stored")
 	}
 }

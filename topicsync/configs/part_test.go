@@ -317,3 +317,42 @@ func TestPart_Off(t *testing.T) {
 		t.Errorf("%s", o.Condition)
 	}
 }
+
+// TestPart_FiveThousandTopics: a pass with nothing to do asks 250 topics at a time, and sends and stores nothing.
+func TestPart_FiveThousandTopics(t *testing.T) {
+	t.Parallel()
+	r, dst := fakeRig(t)
+	const topics = 5000
+	for i := range topics {
+		name := fmt.Sprintf("t-%04d", i)
+		r.scope.Topics = append(r.scope.Topics, drift.Topic{Src: name, Dst: name, Replicas: 1, DstReplicas: 1})
+	}
+	for _, c := range []kafkatest.Target{r.src, r.dst} {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		for _, x := range r.scope.Topics {
+			n := kmsg.NewCreateTopicsRequestTopic()
+			n.Topic, n.NumPartitions, n.ReplicationFactor = x.Src, 1, 1
+			req.Topics = append(req.Topics, n)
+		}
+		if _, err := req.RequestWith(r.ctx(), c.Admin()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.pass()
+	if o := r.pass(); o.Condition != drift.OK || len(o.Items) > 0 {
+		t.Fatalf("%s: %s, %d items", o.Condition, o.Why, len(o.Items))
+	}
+	var reads atomic.Int32
+	dst.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
+		dst.KeepControl()
+		reads.Add(1)
+		return nil, nil, false
+	})
+	n, puts := picky(dst, takesAll), r.state.count()
+	if o := r.pass(); o.Condition != drift.OK || len(o.Items) > 0 {
+		t.Errorf("%s: %s, %d items", o.Condition, o.Why, len(o.Items))
+	}
+	if n.Load() > 0 || r.state.count() != puts || reads.Load() > topics/topicsPerDescribe+1 {
+		t.Errorf("%d changes, %d stores, %d reads", n.Load(), r.state.count()-puts, reads.Load())
+	}
+}
