@@ -83,7 +83,11 @@ func planCreate(in Input, w Wanted) (Action, bool) {
 	replication, why := planReplication(in.Link.ReplicationFactor, replicas(w.Src), in.Brokers)
 	mirror := in.Mirror
 	mirror.Replicas = max(0, int(replication))
-	settings, left := planSettings(explicit, mirror, in.Refused)
+	refused := in.Refused
+	if in.Link.Configs.Strict {
+		refused = nil // what is left out without asking would not be missed
+	}
+	settings, left := planSettings(explicit, mirror, refused)
 	return Action{
 		Kind: Create, Topic: w.Src.Name, DstTopic: w.Dst.Name,
 		Partitions: int32(len(w.Src.Parts)), Replication: replication, Settings: settings, Left: left, Strict: in.Link.Configs.Strict,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,22 +22,65 @@ type altering struct {
 	topic   string // on the target
 	changes []change
 	errs    []error // by change
+	send    []int   // changes that are to be sent, by their place
 }
 
-// apply changes settings. A chunk that the target refuses as a whole is halved; the changes of a topic that is refused
-// are tried one by one, since a broker refuses all of a topic for one of them.
-func apply(ctx context.Context, c *kafka.Cluster, as []*altering) {
+// apply changes settings, and returns the keys that the target turned out not to know. A chunk that the target refuses as
+// a whole is halved. A broker refuses all changes of a topic for one of them: keys that it does not know are left out of
+// all topics and the others sent again, together; the changes of a topic that is refused for anything else are tried one
+// by one.
+func apply(ctx context.Context, c *kafka.Cluster, as []*altering) map[string]error {
 	for _, a := range as {
-		a.errs = make([]error, len(a.changes))
+		a.errs, a.send = make([]error, len(a.changes)), make([]int, len(a.changes))
+		for i := range a.send {
+			a.send[i] = i
+		}
 	}
-	for chunk := range slices.Chunk(as, topicsPerAlter) {
-		applyChunk(ctx, c, chunk)
+	unknown := make(map[string]error)
+	for left := as; len(left) > 0; { // each round takes a key at least out of each topic that goes on
+		for chunk := range slices.Chunk(left, topicsPerAlter) {
+			applyChunk(ctx, c, chunk)
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(a *altering) bool { return !a.learn(unknown) })
+		left = slices.DeleteFunc(left, func(a *altering) bool { a.drop(unknown); return len(a.send) == 0 })
 	}
 	for _, a := range as {
-		if len(a.changes) > 1 && refused(a.errs[0]) {
+		if len(a.send) > 1 && refused(a.errs[a.send[0]]) {
 			a.oneByOne(ctx, c)
 		}
 	}
+	return unknown
+}
+
+// learn adds the keys that the target said it does not know, and reports whether there were any.
+func (a *altering) learn(unknown map[string]error) bool {
+	if len(a.send) == 0 || !refused(a.errs[a.send[0]]) {
+		return false
+	}
+	why := a.errs[a.send[0]]
+	if !strings.Contains(strings.ToLower(why.Error()), "unknown") {
+		return false
+	}
+	keys := make([]string, len(a.send))
+	for i, n := range a.send {
+		keys[i] = a.changes[n].key
+	}
+	named := Named(why.Error(), keys)
+	for _, key := range named {
+		unknown[key] = why
+	}
+	return len(named) > 0
+}
+
+// drop leaves out the changes of unknown keys.
+func (a *altering) drop(unknown map[string]error) {
+	a.send = slices.DeleteFunc(a.send, func(n int) bool {
+		err, is := unknown[a.changes[n].key]
+		if is {
+			a.errs[n] = err
+		}
+		return is
+	})
 }
 
 func applyChunk(ctx context.Context, c *kafka.Cluster, as []*altering) {
@@ -47,8 +91,8 @@ func applyChunk(ctx context.Context, c *kafka.Cluster, as []*altering) {
 		return
 	}
 	for _, a := range as {
-		for i := range a.errs {
-			a.errs[i] = outcome(errs, a.topic, err)
+		for _, n := range a.send {
+			a.errs[n] = outcome(errs, a.topic, err)
 		}
 	}
 }
@@ -65,10 +109,9 @@ func outcome(errs map[string]error, topic string, err error) error {
 }
 
 func (a *altering) oneByOne(ctx context.Context, c *kafka.Cluster) {
-	for i, ch := range a.changes {
-		one := &altering{topic: a.topic, changes: []change{ch}}
-		errs, err := alter(ctx, c, []*altering{one})
-		a.errs[i] = outcome(errs, a.topic, err)
+	for _, n := range a.send {
+		errs, err := alter(ctx, c, []*altering{{topic: a.topic, changes: a.changes, send: []int{n}}})
+		a.errs[n] = outcome(errs, a.topic, err)
 	}
 }
 
@@ -90,7 +133,8 @@ func alter(ctx context.Context, c *kafka.Cluster, as []*altering) (map[string]er
 	for _, a := range as {
 		r := kmsg.NewIncrementalAlterConfigsRequestResource()
 		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, a.topic
-		for _, ch := range a.changes {
+		for _, n := range a.send {
+			ch := a.changes[n]
 			x := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 			x.Name, x.Value, x.Op = ch.key, ch.value, kmsg.IncrementalAlterConfigOpSet
 			if ch.value == nil {

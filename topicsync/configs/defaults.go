@@ -22,7 +22,7 @@ func (s subject) defaults() (items []drift.Item) {
 			continue
 		case theirs:
 			i.State, i.Side, i.Why = drift.Kept, drift.Target, "only the target sets it"
-			i.Remedy = fmt.Sprintf("kafka-configs.sh --bootstrap-server SERVER --alter --topic %s --delete-config %s", s.Dst, key)
+			i.Remedy = fmt.Sprintf("kafka-configs.sh --bootstrap-server SERVER --alter --entity-type topics --entity-name %s --delete-config %s", s.Dst, key)
 		case i.Source == nil, i.Target == nil:
 			i.State, i.Why = drift.Default, "only one side's Kafka knows it"
 		default:

@@ -20,6 +20,8 @@ const recordVersion = 1
 // Record is what the state topic holds of one source topic's copy.
 type Record struct {
 	V int `json:"v"`
+	// N grows with each record of a topic: one that is read late does not take the place of a newer one.
+	N int64 `json:"n"`
 	// Dst and DstID are the topic on the target. A topic of another id is another one: nothing of it was written by lockstep.
 	Dst   string        `json:"dst"`
 	DstID model.TopicID `json:"dst_id"`
@@ -39,6 +41,11 @@ type Base struct {
 	Value   *string `json:"value"` // nil: it was removed
 	Was     *string `json:"was,omitempty"`
 	Pending bool    `json:"pending,omitempty"`
+}
+
+// equal reports whether two bases say the same.
+func (b Base) equal(o Base) bool {
+	return same(b.Value, o.Value) && same(b.Was, o.Was) && b.Pending == o.Pending
 }
 
 // is reports whether what the target has is what lockstep wrote.
@@ -100,11 +107,12 @@ func (j *Journal) read(e statelog.Entry) error {
 func (j *Journal) set(topic string, r *Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if r == nil {
+	switch {
+	case r == nil:
 		delete(j.of, topic)
-		return
+	case r.N >= j.of[topic].N:
+		j.of[topic] = *r
 	}
-	j.of[topic] = *r
 }
 
 // Of returns what is known of a source topic's copy; its maps are not to be changed.
@@ -125,7 +133,9 @@ func (j *Journal) Made(topic string, dst model.TopicID) bool {
 func (j *Journal) put(ctx context.Context, records map[string]Record) error {
 	entries := make([]statelog.Entry, 0, len(records))
 	for topic, r := range records {
-		r.V = recordVersion
+		was, _ := j.Of(topic)
+		r.V, r.N = recordVersion, was.N+1
+		records[topic] = r
 		value, err := json.Marshal(r)
 		if err != nil {
 			return fmt.Errorf("store what is written of topic %s: %w", topic, err)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"lockstep/internal/kafka"
 	"lockstep/topicsync/drift"
@@ -29,21 +28,18 @@ type Part struct {
 	o   Options
 	log *slog.Logger
 
-	mu      sync.Mutex                   // guards the fields below
-	refused map[string]map[string]string // what the target does not take: by topic there and key=value, why
-	since   time.Time                    // when they were first refused
-	minISR  int                          // the target brokers' default, 0 is not known
-}
+	refused *refusals
 
-// refusedFor is how long a setting that the target refused is not asked for again: its brokers may be other ones by then.
-const refusedFor = time.Hour
+	mu     sync.Mutex // guards minISR
+	minISR int        // the target brokers' default, 0 is not known
+}
 
 // chunk is how many topics are compared at a time, so that few topics' settings are in memory.
 const chunk = 500
 
 // New returns a Part. It does no I/O.
 func New(o Options) *Part {
-	return &Part{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), refused: make(map[string]map[string]string)}
+	return &Part{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), refused: newRefusals()}
 }
 
 // Kind implements drift.Part.
@@ -57,7 +53,7 @@ type pass struct {
 	items   []drift.Item
 	fault   error // the first that is not one topic's own
 	remedy  string
-	missed  int // topics that could not be compared
+	missed  map[string]bool // source topics that could not be looked after
 }
 
 // Pass implements drift.Part.
@@ -69,15 +65,21 @@ func (p *Part) Pass(ctx context.Context, s drift.Scope) drift.Outcome {
 	if err != nil {
 		return drift.Outcome{Condition: drift.Unreachable, Why: err.Error()}
 	}
-	p.forgetOld(s.Now)
-	run := &pass{Part: p, scope: s, exclude: func(key string) bool { return !follows(key) }}
+	p.refused.forgetOld(s.Now)
+	if s.Order != nil && !s.Order.DryRun {
+		p.refused.forget() // an operator may have mended it
+	}
+	if s.Order != nil && len(s.Order.Topics) > 0 {
+		s.Topics = slices.DeleteFunc(slices.Clone(s.Topics), func(t drift.Topic) bool { return !s.Order.Covers(t.Src) })
+	}
+	run := &pass{Part: p, scope: s, exclude: func(key string) bool { return !follows(key) }, missed: make(map[string]bool)}
 	if s.Promotes() && !s.Link.Configs.Sync {
 		run.exclude = func(key string) bool { return !opened(key) } // only what was opened is closed
 	}
 	p.learnMinISR(ctx)
 	for topics := range slices.Chunk(s.Topics, chunk) {
 		if ctx.Err() != nil {
-			run.failed(len(topics), context.Cause(ctx), "")
+			run.failed(context.Cause(ctx), "", topics...)
 			continue
 		}
 		run.compare(ctx, topics)
@@ -87,27 +89,31 @@ func (p *Part) Pass(ctx context.Context, s drift.Scope) drift.Outcome {
 
 // opened reports whether a setting of a mirror may differ on purpose.
 func opened(key string) bool {
-	return key == KeyBeforeMax || key == KeyAfterMax || key == KeyRetention || key == KeyRetentionBytes
+	return slices.Contains([]string{KeyBeforeMax, KeyAfterMax, KeyRetention, KeyRetentionBytes, KeyMinISR}, key)
 }
 
 func (r *pass) outcome() drift.Outcome {
 	o := drift.Outcome{Condition: drift.OK, Items: r.items}
-	if r.fault != nil {
-		o.Condition, o.Why, o.Remedy = drift.Partly, fmt.Sprintf("%d topics could not be compared: %v", r.missed, r.fault), r.remedy
-		if r.missed >= len(r.scope.Topics) {
-			o.Condition, o.Why = drift.Unreachable, r.fault.Error()
-		}
-		if drift.Unsupported(r.fault) {
-			o.Why = fmt.Sprintf("cluster %s does not know IncrementalAlterConfigs: settings of topics that exist are not kept in step", r.o.Target.Name())
-		}
+	switch {
+	case r.fault == nil:
+		return o
+	case drift.Unsupported(r.fault):
+		o.Condition = drift.Unreachable
+		o.Why = fmt.Sprintf("cluster %s does not know IncrementalAlterConfigs: settings of topics that exist are not kept in step", r.o.Target.Name())
+	case len(r.missed) >= len(r.scope.Topics):
+		o.Condition, o.Why, o.Remedy = drift.Unreachable, r.fault.Error(), r.remedy
+	default:
+		o.Condition, o.Why, o.Remedy = drift.Partly, fmt.Sprintf("%d topics could not be looked after: %v", len(r.missed), r.fault), r.remedy
 	}
 	return o
 }
 
-// failed notes topics that could not be compared.
-func (r *pass) failed(topics int, err error, remedy string) {
-	r.missed += topics
-	if r.fault == nil {
+// failed notes topics that could not be looked after.
+func (r *pass) failed(err error, remedy string, topics ...drift.Topic) {
+	for _, t := range topics {
+		r.missed[t.Src] = true
+	}
+	if r.fault == nil || drift.Unsupported(err) {
 		r.fault, r.remedy = err, remedy
 	}
 }
@@ -119,14 +125,16 @@ func (r *pass) compare(ctx context.Context, topics []drift.Topic) {
 	records := make(map[string]Record)
 	for i, s := range subjects {
 		plans[i] = s.plan()
-		if plans[i].stored || !maps.Equal(s.record.Source, s.source) || s.record.Source == nil || s.stale {
-			plans[i].record.Source = s.source
+		if !r.scope.DryRun() {
+			r.spare(s, &plans[i])
+		}
+		if plans[i].differs(s) {
 			records[s.Src] = plans[i].record
 		}
 	}
 	if !r.scope.DryRun() && len(records) > 0 {
 		if err := r.o.Journal.put(ctx, records); err != nil {
-			r.failed(len(topics), err, "")
+			r.failed(err, "", topics...)
 			return
 		}
 		r.write(ctx, subjects, plans)
@@ -134,6 +142,18 @@ func (r *pass) compare(ctx context.Context, topics []drift.Topic) {
 	for i := range plans {
 		r.items = append(r.items, r.shown(subjects[i], plans[i])...)
 	}
+}
+
+// spare takes the changes of a topic that may not be changed out of its plan.
+func (r *pass) spare(s subject, p *plan) {
+	err := r.refused.isBarred(s.Dst)
+	if err == nil {
+		return
+	}
+	for _, ch := range p.changes {
+		r.settle(s, p, ch, err)
+	}
+	p.changes = nil
 }
 
 // read returns the topics that could be read on both sides; a promotion does not ask the source.
@@ -176,7 +196,7 @@ func (r *pass) failedTopic(t drift.Topic, side drift.Side, name, cluster string,
 	if drift.Denied(err) {
 		remedy = drift.Grant("DescribeConfigs", "--topic "+name)
 	}
-	r.failed(1, fmt.Errorf("read the settings of topic %q on cluster %s: %w", name, cluster, err), remedy)
+	r.failed(fmt.Errorf("read the settings of topic %q on cluster %s: %w", name, cluster, err), remedy, t)
 	if r.scope.Order != nil || drift.Denied(err) {
 		r.items = append(r.items, drift.Item{Kind: drift.Config, Topic: t.Src, DstTopic: t.Dst, State: drift.Unavailable, Side: side,
 			Why: fmt.Sprintf("read the settings on cluster %s: %v", cluster, err), Remedy: remedy})
@@ -186,7 +206,7 @@ func (r *pass) failedTopic(t drift.Topic, side drift.Side, name, cluster string,
 // unknown notes a topic whose source nobody has seen and cannot see now: nothing of it is changed.
 func (r *pass) unknown(t drift.Topic) {
 	why := "what the source topic's settings were is not in the state topic"
-	r.failed(1, fmt.Errorf("topic %q: %s", t.Src, why), "")
+	r.failed(fmt.Errorf("topic %q: %s", t.Src, why), "", t)
 	r.items = append(r.items, drift.Item{Kind: drift.Config, Topic: t.Src, DstTopic: t.Dst, State: drift.Unavailable, Side: drift.Source, Why: why})
 }
 
@@ -200,9 +220,7 @@ func (r *pass) subject(t drift.Topic, source, target Settings) subject {
 	}
 	s.overwrite = r.scope.Link.Configs.Force || r.scope.Order != nil && r.scope.Order.Takeover && r.scope.Order.Covers(t.Src)
 	s.mirror = r.mirror(t, rec.Made)
-	r.mu.Lock()
-	s.refused = maps.Clone(r.refused[t.Dst])
-	r.mu.Unlock()
+	s.refused = func(key string, value *string) string { return r.refused.of(t.Dst, key, value) }
 	return s
 }
 
@@ -225,10 +243,13 @@ func (r *pass) write(ctx context.Context, subjects []subject, plans []plan) {
 	if len(as) == 0 {
 		return
 	}
-	apply(ctx, r.o.Target, as)
+	for key, err := range apply(ctx, r.o.Target, as) {
+		r.refused.add(refusal{key: key}, err.Error(), r.scope.Now)
+	}
 	landed := make(map[string]Record)
 	for n, a := range as {
 		s, p := subjects[of[n]], &plans[of[n]]
+		p.record.Written = maps.Clone(p.record.Written) // the journal shows the former
 		for k, ch := range a.changes {
 			r.settle(s, p, ch, a.errs[k])
 		}
@@ -255,22 +276,21 @@ func (r *pass) settle(s subject, p *plan, ch change, err error) {
 	item.Err = err
 	switch {
 	case refused(err):
-		item.State, item.Why, item.Side = drift.Refused, err.Error(), drift.Configuration
-		item.Remedy = fmt.Sprintf("leave it out with configs.exclude: [%q]", ch.key)
-		if ch.value != nil {
-			r.refuse(s.Dst, ch.key+"="+*ch.value, err.Error())
-		}
+		*item = refusedItem(*item, err.Error())
+		r.refused.add(refusalOf(s.Dst, ch.key, ch.value), err.Error(), r.scope.Now)
 		p.undo(s, ch.key)
 	case drift.Denied(err):
 		item.State, item.Why, item.Remedy, item.Side = drift.Unavailable, err.Error(), drift.Grant("AlterConfigs", "--topic "+s.Dst), drift.Target
-		r.failed(1, fmt.Errorf("change the settings of topic %q on cluster %s: %w", s.Dst, r.o.Target.Name(), err), item.Remedy)
+		r.failed(fmt.Errorf("change the settings of topic %q on cluster %s: %w", s.Dst, r.o.Target.Name(), err), item.Remedy, s.Topic)
+		r.refused.bars(s.Dst, err, r.scope.Now)
 		p.undo(s, ch.key)
 	case drift.Unsupported(err):
 		item.State, item.Why = drift.Unavailable, "the target does not know IncrementalAlterConfigs"
-		r.failed(1, err, "")
+		r.failed(err, "", s.Topic)
+		r.refused.bars("", err, r.scope.Now)
 		p.undo(s, ch.key)
 	default:
-		r.failed(1, fmt.Errorf("change the settings of topic %q on cluster %s: %w", s.Dst, r.o.Target.Name(), err), "")
+		r.failed(fmt.Errorf("change the settings of topic %q on cluster %s: %w", s.Dst, r.o.Target.Name(), err), "", s.Topic)
 	}
 }
 
@@ -281,18 +301,6 @@ func (p *plan) undo(s subject, key string) {
 		return
 	}
 	p.note(key, nil)
-}
-
-func (r *pass) refuse(topic, setting, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.refused[topic] == nil {
-		r.refused[topic] = make(map[string]string)
-	}
-	r.refused[topic][setting] = why
-	if r.since.IsZero() {
-		r.since = r.scope.Now
-	}
 }
 
 func (r *pass) tell(as []*altering) {
@@ -325,23 +333,8 @@ func (r *pass) shown(s subject, p plan) []drift.Item {
 	return items
 }
 
-// forgetOld has refused settings asked for again after a while.
-func (p *Part) forgetOld(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.since.IsZero() && now.Sub(p.since) > refusedFor {
-		clear(p.refused)
-		p.since = time.Time{}
-	}
-}
-
 // Forget has everything that the target refused asked for again: the configuration changed.
-func (p *Part) Forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	clear(p.refused)
-	p.since = time.Time{}
-}
+func (p *Part) Forget() { p.refused.forget() }
 
 // learnMinISR asks once for the target brokers' default. Without leave to, it stays unknown.
 func (p *Part) learnMinISR(ctx context.Context) {

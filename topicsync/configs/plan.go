@@ -13,8 +13,9 @@ type subject struct {
 	record         Record
 	source, theirs map[string]string // explicit settings of both sides
 	mirror         Mirror
-	overwrite      bool              // what others wrote too
-	refused        map[string]string // why the target does not take a setting, by key=value
+	overwrite      bool // what others wrote too
+	// refused says why the target does not take a change, "" when it does as far as is known; nil when nothing is.
+	refused func(key string, value *string) string
 	// stale says that what is stored is of another topic than stands there now.
 	stale bool
 	full  [2]map[string]string // effective settings of source and target; nil unless everything is compared
@@ -32,14 +33,18 @@ type plan struct {
 	record  Record // as it has to be stored before the changes
 	changes []change
 	items   []drift.Item
-	stored  bool // the record is another one than before
+}
+
+// differs reports whether the record is another one than that which is stored.
+func (p *plan) differs(s subject) bool {
+	return s.stale || s.record.Source == nil || !maps.Equal(s.record.Source, s.source) || !maps.EqualFunc(s.record.Written, p.record.Written, Base.equal)
 }
 
 // plan compares a topic. It is pure.
 func (s subject) plan() plan {
 	want, left := s.mirror.Wanted(s.source)
 	p := plan{record: s.record}
-	p.record.Written = maps.Clone(s.record.Written)
+	p.record.Written, p.record.Source = maps.Clone(s.record.Written), s.source
 	for _, key := range keys(want, s.record.Written, s.source) {
 		w, wanted := want[key]
 		i := drift.Item{Kind: drift.Config, Topic: s.Src, DstTopic: s.Dst, Name: key, Source: valueOf(s.source, key), Target: valueOf(s.theirs, key)}
@@ -47,6 +52,9 @@ func (s subject) plan() plan {
 		case wanted:
 			i.Wanted, i.Why = drift.Text(w.Value), w.Why
 			p.wanted(s, i, w)
+		case s.mirror.Exclude(key): // also what lockstep wrote before it was excluded stays
+			i.State, i.Why = drift.Excluded, "configs.exclude names it"
+			p.items = append(p.items, i)
 		case left[key].Why != "":
 			i.State, i.Why = drift.Excluded, left[key].Why
 			if i.Source != nil && i.Target != nil && *i.Source == *i.Target {
@@ -76,12 +84,13 @@ func (p *plan) wanted(s subject, i drift.Item, w Want) {
 		if w.State == drift.Pending {
 			i.State = drift.InSync
 		}
-		if ours && (base.Pending || !same(base.Value, i.Target)) {
-			p.note(i.Name, &Base{Value: i.Target}) // it landed, or somebody set by hand what we want
+		if ours && base.Pending && same(base.Value, i.Target) {
+			p.note(i.Name, &Base{Value: i.Target}) // it landed; what somebody set by hand stays theirs
 		}
-	case s.refused[i.Name+"="+w.Value] != "":
-		i.State, i.Why, i.Side = drift.Refused, s.refused[i.Name+"="+w.Value], drift.Configuration
-		i.Remedy = fmt.Sprintf("leave it out with configs.exclude: [%q]", i.Name)
+	case s.refusal(i.Name, i.Wanted) != "" && w.State == drift.Opened && i.Source == nil:
+		i.State, i.Why = drift.Excluded, s.refusal(i.Name, i.Wanted) // nobody asked for it but lockstep
+	case s.refusal(i.Name, i.Wanted) != "":
+		i = refusedItem(i, s.refusal(i.Name, i.Wanted))
 	case !s.overwrite && ours && !base.is(i.Target):
 		i = kept(i, s)
 	case !s.overwrite && !ours && i.Target != nil:
@@ -105,36 +114,61 @@ func kept(i drift.Item, s subject) drift.Item {
 	return i
 }
 
-// unwanted plans a setting that the mirror is not to have. It is removed if it is lockstep's.
+// refusal says why the target does not take a change, "" when it is not known not to.
+func (s subject) refusal(key string, value *string) string {
+	if s.refused == nil {
+		return ""
+	}
+	return s.refused(key, value)
+}
+
+// refusedItem is an item that the target does not take.
+func refusedItem(i drift.Item, why string) drift.Item {
+	i.State, i.Why, i.Side = drift.Refused, why, drift.Configuration
+	i.Remedy = fmt.Sprintf("leave it out with configs.exclude: [%q]", i.Name)
+	return i
+}
+
+// unwanted plans a setting that the mirror is not to have. It is removed if it is lockstep's, and only then: also an
+// operator's order to overwrite removes nothing that somebody else wrote.
 func (p *plan) unwanted(s subject, i drift.Item) {
 	base, ours := p.record.Written[i.Name]
 	switch {
 	case ours && i.Target == nil:
 		p.note(i.Name, nil)
 		return
-	case ours && (base.is(i.Target) || s.overwrite):
+	case ours && base.is(i.Target) && s.refusal(i.Name, nil) != "":
+		i = refusedItem(i, s.refusal(i.Name, nil))
+	case ours && base.is(i.Target):
 		i.State, i.Does = drift.Pending, "remove "+i.Name
 		i.Why = "the source does not set it any more"
 		p.write(i, nil)
 		return
 	case ours:
 		p.note(i.Name, nil) // somebody else's by now
+		i.State, i.Side = drift.Kept, drift.Target
+		i.Why = "the source does not set it any more, and somebody else changed what lockstep had written"
+		i.Remedy = fmt.Sprintf("kafka-configs.sh --bootstrap-server SERVER --alter --entity-type topics --entity-name %s --delete-config %s", s.Dst, i.Name)
 	}
 	if i.State != "" {
 		p.items = append(p.items, i)
 	}
 }
 
-// write adds a change, and the record of it that is stored before.
+// write adds a change, and the record of it that is stored before. What somebody else wrote does not become lockstep's by
+// an attempt to overwrite it that never took effect.
 func (p *plan) write(i drift.Item, value *string) {
 	p.changes = append(p.changes, change{key: i.Name, value: value, item: len(p.items)})
 	p.items = append(p.items, i)
-	p.note(i.Name, &Base{Value: value, Was: i.Target, Pending: true})
+	b := Base{Value: value, Pending: true}
+	if was, ours := p.record.Written[i.Name]; ours && was.is(i.Target) {
+		b.Was = i.Target
+	}
+	p.note(i.Name, &b)
 }
 
 // note changes the record of a setting; nil forgets it.
 func (p *plan) note(key string, b *Base) {
-	p.stored = true
 	if b == nil {
 		delete(p.record.Written, key)
 		return

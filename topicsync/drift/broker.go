@@ -3,6 +3,7 @@ package drift
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -28,4 +29,10 @@ func Denied(err error) bool {
 }
 
 // Unsupported reports whether a cluster does not know a request at all.
-func Unsupported(err error) bool { return errors.Is(err, kerr.UnsupportedVersion) }
+func Unsupported(err error) bool {
+	if err == nil || errors.Is(err, kerr.UnsupportedVersion) {
+		return err != nil
+	}
+	// The client asks for versions first and does not send what is not known; it keeps its two errors for that to itself.
+	return strings.Contains(err.Error(), "request key is unknown") || strings.Contains(err.Error(), "broker is too old")
+}
