@@ -471,6 +471,12 @@ func TestCase_OtherBranchHoldsWhatCompactionHadTaken(t *testing.T) {
 				p = w.restarted(t, p)
 			}
 			s.swap()
+			p.copy(0, 1)
+			for range 3 { // where it lives, nothing of what it read was stored
+				w.after()
+				p.finishTask("spawned")
+				p.finishTask("enter")
+			}
 			w.mustRest(t)
 			if n, want := len(w.targets[0].copies), int(s.end); n != want {
 				t.Fatalf("%d records were copied, want %d\n%s", n, want, w.story())
