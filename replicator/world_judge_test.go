@@ -39,8 +39,9 @@ func (w *world) judgeAppend(t *target, b stored) {
 	}
 }
 
-// standsTwice reports whether a record that is about to land is one too many. Where the target's log has lost its copy of
-// a record, nobody can know that the source had it before another branch began, and it may be copied once more.
+// standsTwice reports whether a record that is about to land is one too many. Where one of the two logs has lost a record
+// when they are compared, nobody can know that both had it before another branch began, and it may be copied once more:
+// replicas are cleaned independently of each other, and the next unclean election may bring the record back.
 func (w *world) standsTwice(t *target, tr *truth) bool {
 	if len(tr.landed) == 0 {
 		return false
@@ -49,7 +50,7 @@ func (w *world) standsTwice(t *target, tr *truth) bool {
 	if w.lost { // and with the state the ledger of before
 		return last.at >= t.start && (t.holds(last) || !t.orphan(last))
 	}
-	return !t.orphan(last) || t.holds(last) && !tr.lost
+	return !t.orphan(last) || t.holds(last) && !tr.lost && !t.alone[last]
 }
 
 // heal ends all faults, and lets the world come to rest.
@@ -501,7 +502,11 @@ func (w *world) observeGap(t *target, from string, value []byte) {
 	w.logf("ledger of %d: source offsets %d to %d stand on the target only, at %d to %d", t.lane.Partition, g.From, g.To, g.DstFrom, g.DstTo)
 	t.pending = append(t.pending, g)
 	for _, c := range t.living() {
-		if t.within(g, c) && !c.lost && t.holds(c) && w.sources[t.part.Partition].holds(rec{c.off, c.id}) {
+		switch {
+		case !t.within(g, c):
+		case !w.sources[t.part.Partition].holds(rec{c.off, c.id}):
+			t.alone[c] = true
+		case !c.lost && t.holds(c):
 			w.failf("%s: the ledger says that the copy of source record %d at %d stands on the target only, and the source has it", t.lane, c.off, c.at)
 		}
 	}
