@@ -532,3 +532,25 @@ func TestCase_ComparedOnlyWhatTheTargetStillHolds(t *testing.T) {
 	s.append(-1, 1)
 	w.mustRest(t)
 }
+
+// What the cleaner took from the replica that leads cannot be known to be what was copied: the ledger names it, and where
+// the other replica brings it back it is copied once more. The records that both logs hold stand once.
+func TestCase_OtherReplicaBringsBackWhatTheCleanerTook(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	s := w.sources[0]
+	s.append(-1, 1)
+	s.append(-1, 1)
+	s.append(-1, 1)
+	s.truncate(2)
+	p.copy(0, 2)
+	p.copy(0, 2)
+	p.end("crash before the cursor was stored")
+	s.append(-1, 3)
+	s.compact(1, func(rec) bool { return true })
+	p = w.opened("a")
+	s.swap()
+	w.mustRest(t)
+	w.orphansAre(t, model.Gap{From: 1, To: 2, DstFrom: 1, DstTo: 2})
+}

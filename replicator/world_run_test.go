@@ -142,8 +142,7 @@ func TestWorld_PromisesHoldInManyRuns(t *testing.T) {
 }
 
 // openQuestions are runs that end in a contradiction which is not settled: what is wrong may be the product or the model.
-// They wipe the state topic, or truncate a source more than once while it is compacted or its lanes are restarted in a
-// loop. The texts are how their contradictions begin.
+// They wipe the state topic or restart lanes in a loop. The texts are how their contradictions begin.
 func openQuestions() map[uint64]string {
 	return map[uint64]string{
 		13445: "dr:orders/0 has stopped: diverged: orders/0 from target offset 0: the target's log and the stored state disagree",
