@@ -549,7 +549,7 @@ func TestCase_OtherReplicaBringsBackWhatTheCleanerTook(t *testing.T) {
 	p.end("crash before the cursor was stored")
 	s.append(-1, 3)
 	s.compact(1, func(rec) bool { return true })
-	p = w.opened("a")
+	w.opened("a")
 	s.swap()
 	w.mustRest(t)
 	w.orphansAre(t, model.Gap{From: 1, To: 2, DstFrom: 1, DstTo: 2})

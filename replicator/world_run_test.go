@@ -142,11 +142,14 @@ func TestWorld_PromisesHoldInManyRuns(t *testing.T) {
 }
 
 // openQuestions are runs that end in a contradiction which is not settled: what is wrong may be the product or the model.
-// They wipe the state topic or restart lanes in a loop. The texts are how their contradictions begin.
+// They wipe the state topic or restart lanes in a loop. In 342215, of a range further on, a transaction is aborted on one
+// branch of the source and committed on the other, with its records below the fork and in front of others that were copied:
+// they cannot be put in between any more, and the ledger does not name them. The texts are how the contradictions begin.
 func openQuestions() map[uint64]string {
 	return map[uint64]string{
-		13445: "dr:orders/0 has stopped: diverged: orders/0 from target offset 0: the target's log and the stored state disagree",
-		53665: "dr:orders/0: source record 2 stands at target offsets 3 and 5",
+		13445:  "dr:orders/0 has stopped: diverged: orders/0 from target offset 0: the target's log and the stored state disagree",
+		53665:  "dr:orders/0: source record 2 stands at target offsets 3 and 5",
+		342215: "dr:orders/0: source record 0 is missing, the cursor is 9",
 	}
 }
 
