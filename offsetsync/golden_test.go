@@ -42,9 +42,12 @@ func goldenEntries(t *testing.T) map[string]statelog.Entry {
 	s := newStore(log, log.view(), "b1946ac9")
 	ctx := t.Context()
 	o := goldenOpening()
+	behind := int64(10_003)
 	out := map[string]statelog.Entry{
 		"opening": s.laneEntry(theLane, openingKey(theLane, kindOpening, openingID{o.N, o.Nonce}), encodeOpening(o)),
 		"trim":    s.laneEntry(theLane, openingKey(theLane, kindTrim, openingID{o.N, o.Nonce}), encodeJSON(trimValue{V: recordVersion, PlanN: 900, LandN: 12, Dst: 10_000})),
+		"trim_behind": s.laneEntry(theLane, openingKey(theLane, kindTrim, openingID{o.N, o.Nonce}),
+			encodeJSON(trimValue{V: recordVersion, PlanN: 900, LandN: 12, Dst: 12_340, Behind: &behind})),
 	}
 	add := func(name string, err error) {
 		t.Helper()
@@ -178,8 +181,14 @@ func TestGolden_RecordsAreRead(t *testing.T) {
 
 func TestGolden_TrimIsRead(t *testing.T) {
 	t.Parallel()
-	v := replay([]statelog.Entry{readGolden(t, "opening"), readGolden(t, "trim")})
-	if o := v.lanes[theLane].newest(); v.err != nil || o.plan.total != 900 || o.land.total != 12 {
-		t.Errorf("%v, %d plan and %d landing entries", v.err, o.plan.total, o.land.total)
+	for name, start := range map[string]int64{"trim": 12_345, "trim_behind": 10_003} {
+		v := replay([]statelog.Entry{readGolden(t, "opening"), readGolden(t, name)})
+		l := v.lanes[theLane]
+		if o := l.newest(); v.err != nil || o.plan.total != 900 || o.land.total != 12 {
+			t.Errorf("%s: %v, %d plan and %d landing entries", name, v.err, o.plan.total, o.land.total)
+		}
+		if src, _ := l.m.Start(); src != start {
+			t.Errorf("%s: the map starts at source offset %d, want %d", name, src, start)
+		}
 	}
 }

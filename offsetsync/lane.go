@@ -15,15 +15,16 @@ import (
 // it is joined and it is forgotten. If compaction left an older opening's entries behind a newer opening, the newer one
 // waits in the queue.
 type lane struct {
-	m     *Map
-	ident model.Identity // of the openings that answer; ids that a newer one does not know are kept from older ones
-	queue []*opened      // valid openings that are not joined to their end; the last is the newest
-	count int64          // the count, in the term of queue[0], of the next record to join
-	at    cursorValue
-	gaps  []model.Gap
-	void  []openingID // void openings that are still in the log
-	past  []past      // valid ones that are joined to their end and still in the log, oldest first
-	fault error
+	m      *Map
+	ident  model.Identity // of the openings that answer; ids that a newer one does not know are kept from older ones
+	queue  []*opened      // valid openings that are not joined to their end; the last is the newest
+	count  int64          // the count, in the term of queue[0], of the next record to join
+	at     cursorValue
+	gaps   []model.Gap
+	behind *int64      // see trimValue; nil: nothing was trimmed
+	void   []openingID // void openings that are still in the log
+	past   []past      // valid ones that are joined to their end and still in the log, oldest first
+	fault  error
 }
 
 // past is an opening that is joined to its end.
@@ -80,7 +81,7 @@ func (l *lane) open(o Opening) {
 	l.ident = known
 	if last == nil || !same || o.Anew {
 		l.retire() // another topic, or copied anew: what was copied before never answers again
-		l.queue, l.m = []*opened{n}, nil
+		l.queue, l.m, l.behind = []*opened{n}, nil, nil
 		l.begin(n)
 	} else {
 		l.queue = append(l.queue, n)
@@ -193,6 +194,9 @@ func (l *lane) trim(id openingID, t trimValue) error {
 	if err := errors.Join(o.plan.trimmed(t.PlanN), o.land.trimmed(t.LandN)); err != nil {
 		return err
 	}
+	if l.behind = t.Behind; l.m != nil && l.m.start.Dst <= t.Dst {
+		l.m.startAt(l.behind)
+	}
 	l.settle()
 	return nil
 }
@@ -237,7 +241,11 @@ func (o *opened) accept() {
 func (l *lane) begin(o *opened) {
 	origin := o.Origin
 	l.count, l.at = origin.Count, cursorValue{Cursor: origin}
-	if l.m != nil && origin.Src > l.m.start.Src && origin.Dst > l.m.start.Dst {
+	if l.m == nil {
+		l.startMap(origin.Src, origin.Dst)
+		return
+	}
+	if origin.Src > l.m.start.Src && origin.Dst >= l.m.start.Dst {
 		l.m.cut(origin.Src, origin.Dst)
 		if c := o.Closed; c != nil && l.m.stop.Dst > c.Cursor.Dst {
 			l.m.cut(origin.Src, c.Cursor.Dst) // the target lost its log's end: a marker stands where records stood
@@ -372,8 +380,15 @@ func (l *lane) skipTrimmed(o *opened, to int64) error {
 	}
 	src, _, _ := o.plan.at(from)
 	dst, _, _ := o.land.at(from)
-	l.m, l.count = NewMap(src, dst), from
+	l.startMap(src, dst)
+	l.count = from
 	return nil
+}
+
+// startMap begins a map of which everything before is trimmed.
+func (l *lane) startMap(src, dst int64) {
+	l.m = NewMap(src, dst)
+	l.m.startAt(l.behind)
 }
 
 // state returns a picture. It shares memory with the lane, but nothing that changes.

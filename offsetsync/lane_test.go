@@ -276,6 +276,47 @@ func TestStore_TrimRemovesOpeningsOfAnotherTopic(t *testing.T) {
 	}
 }
 
+// The openings that told where the last trimmed record came from are gone, and still it is known.
+func TestStore_TrimTellsBehindWhichRecordNothingWasCopied(t *testing.T) {
+	t.Parallel()
+	log := &memLog{}
+	p := log.process("a")
+	openFirst(t, p)
+	if err := p.store.Plan(t.Context(), plan(1, model.Jump{Count: 0, Src: 100})); err != nil {
+		t.Fatal(err)
+	}
+	for n, dst := range []int64{5, 7} { // five records end at source offset 105; nothing of what follows was copied
+		c := model.Cursor{Src: 150, Dst: 5, Count: 5}
+		if n > 0 {
+			c = model.Cursor{Src: 190, Dst: 7}
+		}
+		if err := p.store.Save(t.Context(), []Progress{{Lane: theLane, Opening: uint64(n + 1), Cursor: c, Clean: true}}); err != nil {
+			t.Fatal(err)
+		}
+		st, _ := p.view.Lane(theLane)
+		o := Opening{Lane: theLane, N: st.Opening.N + 1, Prev: st.Opening.Nonce, Identity: theIdentity,
+			Origin: model.Cursor{Src: c.Src, Dst: dst + 2}, Closed: &Closed{Cursor: st.Cursor}}
+		if won, err := p.store.Open(t.Context(), []Opening{o}); err != nil || !won[0] {
+			t.Fatal(won, err)
+		}
+	}
+	if removed, err := p.store.Trim(t.Context(), theLane, 9); err != nil || removed == 0 {
+		t.Fatalf("%d records removed, %v", removed, err)
+	}
+	for name, es := range map[string][]statelog.Entry{"all": log.entries, "compacted": compact(log.entries, len(log.entries))} {
+		v := replay(es)
+		v.DropBefore(theLane, 9)
+		st, ok := v.Lane(theLane)
+		src, dst := st.Map.Start()
+		if !ok || st.Fault != nil || src != 105 || dst != 9 {
+			t.Errorf("%s: the map starts at %d, %d, want 105, 9; fault %v", name, src, dst, st.Fault)
+		}
+		if got, want := st.Map.Translate(120), (Translation{9, Hole, 70}); got != want {
+			t.Errorf("%s: Translate(120) = %+v, want %+v", name, got, want)
+		}
+	}
+}
+
 func TestLane_GapIsNeverForgotten(t *testing.T) {
 	t.Parallel()
 	g := model.Gap{Lane: theLane, From: 5, To: 9, Reason: "retention", At: goldenTime}

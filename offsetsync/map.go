@@ -94,24 +94,40 @@ func (m *Map) SetEnd(src, dst int64) error {
 	return nil
 }
 
-// DropBefore forgets what stands below a target offset, the target's log start. What it forgets is before_start from
-// then on.
+// DropBefore forgets what stands below a target offset, the target's log start. The records that it forgets are
+// before_start from then on; source offsets behind them, of which nothing was copied, are not.
 func (m *Map) DropBefore(dst int64) {
 	if dst <= m.start.Dst {
 		return
 	}
 	if dst >= m.stop.Dst {
-		*m = *NewMap(m.stop.Src, m.stop.Dst)
+		stop := m.stop
+		*m = Map{begun: true, start: position{m.behind(stop.Src), stop.Dst}, stop: stop}
 		return
 	}
 	at, next := m.find(dst-1, byDst)
 	if d := dst - at.Dst; d < at.N {
 		m.start = position{at.Src + d, dst}
 	} else {
-		m.start = position{next.Src, next.Dst}
+		m.start = position{m.behind(next.Src), next.Dst}
 	}
 	keep := sort.Search(len(m.blocks), func(i int) bool { return m.blocks[i].src > m.start.Src })
 	m.blocks = slices.Clone(m.blocks[max(keep-1, 0):]) // a copy, so that the dropped ones are freed
+}
+
+// behind is the source offset behind the last copied record before src, the map's start if there is none.
+func (m *Map) behind(src int64) int64 {
+	if s, ok := m.Newest(src - 1); ok {
+		return s.Src + 1
+	}
+	return m.start.Src
+}
+
+// startAt lets the map answer from a source offset on that is below its start, if one is given: nothing was copied in between.
+func (m *Map) startAt(src *int64) {
+	if src != nil {
+		m.start.Src = min(m.start.Src, *src)
+	}
 }
 
 // cut forgets everything at and behind a source offset, and everything at and behind a target offset.
@@ -216,8 +232,11 @@ func (m *Map) Spans() iter.Seq[model.Span] {
 		each := func(s model.Span) bool {
 			if d := m.start.Src - s.Src; d > 0 {
 				s = model.Span{Src: s.Src + d, Dst: s.Dst + d, N: s.N - d}
+				if s.N <= 0 {
+					return true
+				}
 			}
-			return s.N < 0 || s.Dst < m.start.Dst || yield(s)
+			return s.Dst < m.start.Dst || yield(s)
 		}
 		var buf [blockLen]model.Span
 		for _, b := range m.blocks {

@@ -108,6 +108,37 @@ func TestMap_DropBefore(t *testing.T) {
 	}
 }
 
+// Where nothing was copied nothing is forgotten: on another branch of the source something may stand there.
+func TestMap_DropBeforeKeepsWhatNothingWasCopiedOf(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		dst   int64
+		start int64
+		want  Translation // of source offset 17
+	}{
+		"between two spans":    {dst: 6, start: 15, want: Translation{8, Hole, 3}},
+		"up to the next one":   {dst: 8, start: 15, want: Translation{8, Hole, 3}},
+		"inside the next one":  {dst: 9, start: 21, want: Translation{9, BeforeStart, 4}},
+		"behind the last one":  {dst: 14, start: 25, want: Translation{20, BeforeStart, 8}},
+		"behind the map's end": {dst: 99, start: 25, want: Translation{20, BeforeStart, 8}},
+	} {
+		m := mapOf(t, model.Span{Src: 10, Dst: 0, N: 5}, model.Span{Src: 18, Dst: 6}, model.Span{Src: 20, Dst: 8, N: 5})
+		if err := m.SetEnd(40, 20); err != nil {
+			t.Fatal(err)
+		}
+		m.DropBefore(c.dst)
+		if src, _ := m.Start(); src != c.start {
+			t.Errorf("%s: the map starts at source offset %d, want %d", name, src, c.start)
+		}
+		if got := m.Translate(17); got != c.want {
+			t.Errorf("%s: Translate(17) = %+v, want %+v", name, got, c.want)
+		}
+		if s, ok := m.Newest(19); ok {
+			t.Errorf("%s: a record at source offset %d was not forgotten", name, s.Src)
+		}
+	}
+}
+
 func TestMap_CloneIsIndependent(t *testing.T) {
 	t.Parallel()
 	grow := func(m *Map, by, n int64) {

@@ -67,6 +67,9 @@ type trimValue struct {
 	LandN int64 `json:"land_n"`
 	// Dst is the target's log start at that time.
 	Dst int64 `json:"dst"`
+	// Behind is the source offset behind the last record that was copied below Dst, or where the lane began: the openings
+	// that told it are no longer stored. Nothing of what follows was copied to where the map begins. Older records lack it.
+	Behind *int64 `json:"behind,omitempty"`
 }
 
 // gapValue is a stored gap; lane and first offset stand in the key.

@@ -55,9 +55,9 @@ func (s *Store) trim(ctx context.Context, l model.Lane, w *writing, logStart int
 	}
 	t := s.view.trimmable(l, w.id, logStart)
 	var entries []statelog.Entry
-	if t.segments {
+	if t.news {
 		// In front of the tombstones: a reader that misses segments looks for the reason.
-		v := trimValue{V: recordVersion, PlanN: t.planN, LandN: t.landN, Dst: logStart}
+		v := trimValue{V: recordVersion, PlanN: t.planN, LandN: t.landN, Dst: logStart, Behind: &t.behind}
 		entries = append(entries, s.laneEntry(l, openingKey(l, kindTrim, w.id), encodeJSON(v)))
 	}
 	for _, key := range t.keys {
@@ -72,8 +72,9 @@ func (s *Store) trim(ctx context.Context, l model.Lane, w *writing, logStart int
 // trimmed is what may be removed from the state topic.
 type trimmed struct {
 	keys         []string
-	segments     bool  // segments of the present opening are among them
+	news         bool  // segments of the present opening are among them, or openings before it: a reader has to be told
 	planN, landN int64 // the first of its entries that stay
+	behind       int64 // see trimValue
 }
 
 // trimmable finds what only concerns target offsets below logStart. A segment may go when its successor begins at or
@@ -91,6 +92,9 @@ func (v *View) trimmable(l model.Lane, id openingID, logStart int64) (t trimmed)
 			t.keys = append(t.keys, sealKey(seal, key.nonce))
 		}
 	}
+	left := s.m.Clone()
+	left.DropBefore(logStart)
+	t.behind, _ = left.Start()
 	o := s.queue[0]
 	t.planN = t.lineSegments(l, kindPlan, id, o.plan.firsts, func(f firstEntry) bool {
 		at := s.m.Translate(f.Off)
@@ -114,6 +118,7 @@ func (t *trimmed) openings(l model.Lane, s *lane, logStart int64) {
 			t.keys = append(t.keys, openingKey(l, kindOpening, id))
 		}
 	}
+	t.news = n > 0
 	for _, p := range s.past[:n] {
 		for _, kind := range []string{kindOpening, kindCursor, kindTrim} {
 			t.keys = append(t.keys, openingKey(l, kind, p.openingID))
@@ -136,7 +141,7 @@ func (t *trimmed) lineSegments(l model.Lane, kind string, id openingID, firsts [
 	}
 	for _, f := range firsts[:keep] {
 		t.keys = append(t.keys, segmentKey(l, kind, id, f.seg))
-		t.segments = true
+		t.news = true
 	}
 	if len(firsts) == 0 {
 		return 0

@@ -104,7 +104,8 @@ func sameBytes(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equa
 // digest stands for a record's key, value and headers.
 type digest [sha256.Size]byte
 
-// digests reads the records of a log in [from, to), by offset.
+// digests reads the records of a log in [from, to), by offset. A log that begins inside a batch still shows the whole of
+// it; where the records below its start stood may have been guessed, so nothing is compared with them.
 func (m *Manager) digests(ctx context.Context, c cluster, p kafka.Part, from, to int64) (map[int64]digest, error) {
 	out := make(map[int64]digest)
 	for h, b := range Batches(ctx, c, p, from, to) {
@@ -114,7 +115,12 @@ func (m *Manager) digests(ctx context.Context, c cluster, p kafka.Part, from, to
 		if h.Control() {
 			continue
 		}
-		if err := m.digestBatch(b.Raw, func(off int64, d digest) { out[off] = d }); err != nil {
+		err := m.digestBatch(b.Raw, func(off int64, d digest) {
+			if from <= off && off < to {
+				out[off] = d
+			}
+		})
+		if err != nil {
 			return out, err
 		}
 	}

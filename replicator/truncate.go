@@ -76,10 +76,6 @@ func (m *Manager) onSource(ctx context.Context, e *entry, tail offsetsync.Tailed
 	}
 	switch {
 	case f.split:
-		if f.common >= tail.Cursor.Src { // only offsets without records are gone
-			on.from.Src = f.common
-			break
-		}
 		return m.cutAt(ctx, e, tail, f, on)
 	case at.Src > known.cursor.Src, len(known.epochs) == 0:
 		return m.beyond(ctx, e, tail, f, on, known.cursor.Src)
@@ -170,7 +166,7 @@ func (m *Manager) commonOffset(ctx context.Context, e *entry, tail offsetsync.Ta
 // cutAt lets a lane go on at the common offset of a truncated source. The last common record is compared first: epochs say
 // which branch an offset is of, and trusting them blindly would tear the copy apart if they lied.
 func (m *Manager) cutAt(ctx context.Context, e *entry, tail offsetsync.Tailed, f fork, on onward) (onward, error) {
-	if f.rewound() && !m.accepted(e.state.Opening.Term.N) {
+	if f.common < tail.Cursor.Src && f.rewound() && !m.accepted(e.state.Opening.Term.N) {
 		m.replaced(rewoundText(e.lane, f, tail.Cursor.Src))
 		return on, errReplaced
 	}
@@ -178,23 +174,21 @@ func (m *Manager) cutAt(ctx context.Context, e *entry, tail offsetsync.Tailed, f
 	if err != nil {
 		return on, err
 	}
-	src, dst, ok := lastBelow(whole.Map, f.common)
-	if ok {
-		same, compared, err := m.same(ctx, e, src, dst)
+	again, _ := whole.Map.Start()
+	if last, ok := whole.Map.Newest(f.common - 1); ok {
+		again = last.Src + 1
+		same, compared, err := m.same(ctx, e, last.Src, last.Dst)
 		if err != nil {
 			return on, err
 		}
 		if compared && !same {
 			return on, fmt.Errorf("%w: source offset %d and target offset %d; the branches should part at source offset %d, read was up to %d",
-				errForked, src, dst, f.common, tail.Cursor.Src)
+				errForked, last.Src, last.Dst, f.common, tail.Cursor.Src)
 		}
 	}
-	// Epochs are known of records alone: the offsets below may be of either branch, and are looked at again.
-	if !ok {
-		src, _ = whole.Map.Start()
-		src--
-	}
-	f.common = min(f.common, src+1)
+	// Epochs are known of records alone: offsets behind the last common one, of which nothing was copied, may be of either
+	// branch. Compaction may have emptied one replica there and not the other; they are looked at again.
+	f.common = min(f.common, again)
 	n := recordsFrom(whole.Map, f.common)
 	if n == 0 { // only offsets without records are gone
 		on.from.Src = f.common
@@ -210,19 +204,6 @@ func (m *Manager) cutAt(ctx context.Context, e *entry, tail offsetsync.Tailed, f
 	failpoint.Pass("after_orphans")
 	on.from.Src = f.common
 	return on.settled(f.common), nil
-}
-
-// lastBelow returns where the last copied record below a source offset stands.
-func lastBelow(m *offsetsync.Map, off int64) (src, dst int64, ok bool) {
-	for s := range m.Spans() {
-		if s.Src >= off {
-			break
-		}
-		if n := min(s.N, off-s.Src); n > 0 {
-			src, dst, ok = s.Src+n-1, s.Dst+n-1, true
-		}
-	}
-	return src, dst, ok
 }
 
 // recordsFrom counts the copied records at and behind a source offset.

@@ -507,3 +507,128 @@ func TestCase_StateWipedWhileABatchIsNotReplicated(t *testing.T) {
 		})
 	}
 }
+
+// The source's replicas are cleaned independently of each other: where compaction emptied the branch that was read, the one
+// that leads afterwards may hold records below the offset at which the epochs part, and none of them was ever seen.
+func TestCase_OtherBranchHoldsWhatCompactionHadTaken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ copied, trimmed, alive bool }{
+		"nothing was ever copied":                        {},
+		"something was":                                  {copied: true},
+		"something was, by the process that still lives": {copied: true, alive: true},
+		"the target deleted it":                          {copied: true, trimmed: true},
+		"nothing was, and the target was trimmed too":    {trimmed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := calmWorld(t)
+			s := w.sources[0]
+			p := w.opened("a")
+			if c.copied {
+				s.append(-1, 3)
+				p.copy(0, 9)
+			} else if c.trimmed {
+				w.targets[0].stranger(3)
+			}
+			s.append(-1, 2)
+			from := s.log[len(s.log)-1].BaseOffset
+			s.truncate(from)
+			s.append(-1, 6)
+			s.compact(len(s.log)-1, func(rec) bool { return true })
+			s.append(1, 1)
+			s.finish(1, false)
+			p.copyAll(t)
+			if !c.alive {
+				p = w.restarted(t, p)
+			}
+			if c.trimmed {
+				w.targets[0].deleteTo(w.targets[0].end)
+				p.start("trim", p.m.trim)
+				p.finishTask("trim")
+				w.state.compact(w.state.next, true)
+				p = w.restarted(t, p)
+			}
+			s.swap()
+			p.copy(0, 1)
+			for range 3 { // where it lives, nothing of what it read was stored
+				w.after()
+				p.finishTask("spawned")
+				p.finishTask("enter")
+			}
+			w.mustRest(t)
+			if n, want := len(w.targets[0].copies), int(s.end); n != want {
+				t.Fatalf("%d records were copied, want %d\n%s", n, want, w.story())
+			}
+		})
+	}
+}
+
+// copyAll lets a process copy all there is, and store nothing of it.
+func (p *proc) copyAll(t *testing.T) {
+	t.Helper()
+	for range 20 {
+		if p.lane(0).reached(p.w.sources[0].stable()) {
+			return
+		}
+		p.copy(0, 9)
+		p.w.after()
+	}
+	t.Fatalf("%s does not copy everything\n%s", p.name, p.w.story())
+}
+
+// restarted lets a process end cleanly, and starts the next one.
+func (w *world) restarted(t *testing.T, p *proc) *proc {
+	t.Helper()
+	p.drain()
+	w.after()
+	p.finishTask("finish")
+	w.settleLater()
+	if p.alive {
+		t.Fatalf("%s does not end\n%s", p.name, w.story())
+	}
+	return w.opened("a")
+}
+
+// A log that begins inside a batch shows all of that batch. What stood below its start is not known for certain, and says
+// nothing about what stands behind it.
+func TestCase_ComparedOnlyWhatTheTargetStillHolds(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	w.targets[0].stranger(1)
+	w.replicate()
+	s := w.sources[0]
+	s.append(-1, 6)
+	s.append(-1, 1)
+	for range 3 {
+		p.copy(0, 1)
+	}
+	p.end("crash before the cursor was stored")
+	w.targets[0].deleteTo(4)
+	w.targets[0].compact(len(w.targets[0].log)-1, func(rec) bool { return true })
+	s.elect()
+	s.append(-1, 1)
+	w.mustRest(t)
+}
+
+// What the cleaner took from the replica that leads cannot be known to be what was copied: the ledger names it, and where
+// the other replica brings it back it is copied once more. The records that both logs hold stand once.
+func TestCase_OtherReplicaBringsBackWhatTheCleanerTook(t *testing.T) {
+	t.Parallel()
+	w := calmWorld(t)
+	p := w.opened("a")
+	s := w.sources[0]
+	s.append(-1, 1)
+	s.append(-1, 1)
+	s.append(-1, 1)
+	s.truncate(2)
+	p.copy(0, 2)
+	p.copy(0, 2)
+	p.end("crash before the cursor was stored")
+	s.append(-1, 3)
+	s.compact(1, func(rec) bool { return true })
+	w.opened("a")
+	s.swap()
+	w.mustRest(t)
+	w.orphansAre(t, model.Gap{From: 1, To: 2, DstFrom: 1, DstTo: 2})
+}

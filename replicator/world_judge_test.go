@@ -55,7 +55,7 @@ func (w *world) standsTwice(t *target, tr *truth) bool {
 	case !t.orphan(last):
 		return true
 	}
-	return t.holds(last) && !tr.lost && !tr.compacted
+	return t.holds(last) && !tr.lost && !t.alone[last]
 }
 
 // heal ends all faults, and lets the world come to rest.
@@ -514,7 +514,11 @@ func (w *world) observeGap(t *target, from string, value []byte) {
 	w.logf("ledger of %d: source offsets %d to %d stand on the target only, at %d to %d", t.lane.Partition, g.From, g.To, g.DstFrom, g.DstTo)
 	t.pending = append(t.pending, g)
 	for _, c := range t.living() {
-		if t.within(g, c) && !c.lost && t.holds(c) && w.sources[t.part.Partition].holds(rec{c.off, c.id}) {
+		switch {
+		case !t.within(g, c):
+		case !w.sources[t.part.Partition].holds(rec{c.off, c.id}):
+			t.alone[c] = true
+		case !c.lost && t.holds(c):
 			w.failf("%s: the ledger says that the copy of source record %d at %d stands on the target only, and the source has it", t.lane, c.off, c.at)
 		}
 	}

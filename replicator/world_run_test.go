@@ -141,12 +141,13 @@ func TestWorld_PromisesHoldInManyRuns(t *testing.T) {
 	t.Logf("%d runs from seed %d on, %d of them known to be open", min(next.Load(), runs), first, len(open))
 }
 
-// openQuestions are runs that end in a contradiction which is not settled: what is wrong may be the product or the model.
-// They wipe the state topic, or truncate a source more than once while it is compacted or its lanes are restarted in a
-// loop. The texts are how their contradictions begin.
+// openQuestions are runs that end in a contradiction which is not settled. In 342215, of a range further on, a transaction
+// is aborted on one branch of the source and committed on the other, with its records below the fork and in front of
+// others that were copied: they cannot be put in between any more, and the ledger does not name them. The texts are how
+// the contradictions begin.
 func openQuestions() map[uint64]string {
 	return map[uint64]string{
-		32330: "dr:orders/0: source record 3 is missing, the cursor is 7",
+		342215: "dr:orders/0: source record 0 is missing, the cursor is 9",
 	}
 }
 

@@ -43,10 +43,11 @@ type target struct {
 	refuses          int    // so many produce requests get NOT_LEADER, as right after the topic was created
 	sealed           uint64 // newest term that a sealer was told to stand here
 
-	shut     bool        // a failover has reported it as sealed: the link appends nothing any more
-	copies   []placed    // the link's records in the order of their appends
-	orphans  []model.Gap // what the ledger says of copies that the source lost
-	pending  []model.Gap // such entries that no opening has followed yet
+	shut     bool            // a failover has reported it as sealed: the link appends nothing any more
+	copies   []placed        // the link's records in the order of their appends
+	orphans  []model.Gap     // what the ledger says of copies that the source lost
+	pending  []model.Gap     // such entries that no opening has followed yet
+	alone    map[placed]bool // copies of which the source had no record when the ledger said so
 	openings uint64
 	origin   int64        // source offset from which on the lane is copied, -1 before it is opened
 	taken    bool         // something stood here before the lane was opened

@@ -116,7 +116,7 @@ func newWorld(sh *shared, c chooser, f fault, tr traits) *world {
 		part := kafka.Part{Topic: "orders", ID: model.TopicID{1}, Partition: i}
 		w.sources = append(w.sources, &source{w: w, lane: lane, part: part, open: make(map[int64]int64)})
 		part.ID = model.TopicID{2}
-		w.targets = append(w.targets, &target{w: w, lane: lane, part: part, origin: -1, known: make(map[int64]*remembered), refuses: c.pick(3)})
+		w.targets = append(w.targets, &target{w: w, lane: lane, part: part, origin: -1, known: make(map[int64]*remembered), alone: make(map[placed]bool), refuses: c.pick(3)})
 	}
 	return w
 }
