@@ -12,6 +12,7 @@ type Backend interface {
 	StatusReader
 	LaneReader
 	GroupReader
+	TopicReader
 	GapReader
 	Translator
 	Carer

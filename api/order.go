@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/internal/model"
@@ -68,7 +69,7 @@ func orderTimeout(s string) (time.Duration, *Error) {
 
 // orderForm says which fields an order of a kind may have.
 type orderForm struct {
-	lanes, oneLane, all, topics, groups, wholeLink, from bool
+	lanes, oneLane, all, topics, groups, wholeLink, from, kinds bool
 }
 
 func orderForms() map[model.OrderKind]orderForm {
@@ -80,15 +81,19 @@ func orderForms() map[model.OrderKind]orderForm {
 		model.OrderRebuild: {lanes: true, all: true},
 		model.OrderSkip:    {lanes: true, oneLane: true},
 		model.OrderAdopt:   {topics: true, from: true},
+		model.OrderSync:    {wholeLink: true, topics: true, kinds: true},
 	}
 }
+
+// SyncKinds are what a sync order may be limited to. Users come with quotas.
+func SyncKinds() []string { return []string{"partitions", "configs", "acls", "quotas"} }
 
 // checkOrder refuses an order whose subjects do not fit its kind: what it would do must never be a guess.
 func checkOrder(o model.Order) *Error {
 	f, ok := orderForms()[o.Kind]
 	switch {
 	case !ok:
-		return BadRequest("kinds are pause, resume, accept, retry, skip, rebuild, adopt", "there is no order of kind %q", o.Kind)
+		return BadRequest("kinds are pause, resume, accept, retry, skip, rebuild, adopt, sync", "there is no order of kind %q", o.Kind)
 	case len(o.Lanes) > 0 && !f.lanes:
 		return BadRequest("leave lanes out", "%s takes no lanes", o.Kind)
 	case len(o.Topics) > 0 && !f.topics:
@@ -119,6 +124,15 @@ func checkOrderFields(o model.Order, f orderForm) *Error {
 		return BadRequest("leave from out", "%s has no start", o.Kind)
 	case o.From != "" && o.From != "earliest" && o.From != "latest":
 		return BadRequest("earliest, latest, or none for the link's own", "start %q is not allowed", o.From)
+	case (len(o.Kinds) > 0 || o.Confirm != 0) && !f.kinds:
+		return BadRequest("leave kinds and confirm out", "%s takes neither kinds nor confirm", o.Kind)
+	case o.Confirm < 0:
+		return BadRequest("a number from 0 on", "confirm %d is not allowed", o.Confirm)
+	}
+	for _, k := range o.Kinds {
+		if !slices.Contains(SyncKinds(), k) {
+			return BadRequest("kinds of a sync are "+strings.Join(SyncKinds(), ", "), "kind %q is not allowed", k)
+		}
 	}
 	for _, l := range o.Lanes {
 		if l.Topic == "" || l.Partition < 0 {

@@ -70,6 +70,7 @@ func (r *running) show() api.Link {
 		a.Problems = append(problems(r.link.syncer.Topics(), time.Now()), r.link.mirrorProblems(time.Now())...)
 		a.Groups, a.Alarms = r.link.groupView().counts(), countAlarms(r.link.alarms.All())
 		a.GroupsUnread = groupsUnread(r.link.groups.Last())
+		a.Kinds = kindsOf(r.link.keeper.Report())
 	}
 	switch {
 	case s.Reason != model.ReasonNone:
@@ -272,7 +273,10 @@ func (b *nodeBackend) Order(ctx context.Context, name string, o model.Order) ([]
 
 // order has an order carried out by whoever cares for its subjects.
 func (l *link) order(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
-	if len(o.Groups) > 0 {
+	switch {
+	case o.Kind == model.OrderSync:
+		return l.syncTopics(ctx, o)
+	case len(o.Groups) > 0:
 		return l.acceptGroups(ctx, o)
 	}
 	return l.manager.Order(ctx, o)

@@ -36,6 +36,7 @@ type link struct {
 	view     *offsetsync.View
 	manager  *replicator.Manager
 	syncer   *topicsync.Syncer
+	keeper   *topicsync.Keeper // of settings, permissions and the like
 	groups   *checkpoint.Syncer
 	mirror   *mm2.Writer // nil: nothing is written for readers of MirrorMaker 2
 	bases    *checkpoint.Bases
@@ -80,7 +81,7 @@ func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *lin
 	if err := l.newGroups(cfg); err != nil {
 		return nil, err
 	}
-	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: n.log, Known: l.known})
+	l.newTopics(cfg, all.Links, n.log)
 	return l, nil
 }
 
@@ -95,6 +96,7 @@ func (l *link) retune(cfg config.Link, all []config.Link) error {
 	}
 	l.manager.Tune(tuning)
 	l.syncer.SetLink(cfg, all)
+	l.keeper.Wake()
 	return nil
 }
 
@@ -225,6 +227,7 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		defer groups.Wait()
 		groups.Go(func() { l.keepGroups(until) })
 		groups.Go(func() { l.keepMirror(until) })
+		groups.Go(func() { l.keeper.Run(until) })
 		err := l.keepTopics(until)
 		if err != nil {
 			stop() // copying without anybody who watches the topics would look well, whatever became of them

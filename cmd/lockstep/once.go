@@ -17,6 +17,9 @@ func (l *link) copyOnce(ctx context.Context) error {
 		return err
 	}
 	l.ready.Store(true)
+	if err := l.keepInStepOnce(ctx); err != nil {
+		return err
+	}
 	ends, err := l.presentEnds(ctx)
 	if err != nil {
 		return err

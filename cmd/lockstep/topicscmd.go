@@ -13,8 +13,9 @@ import (
 var topicPattern = regexp.MustCompile(`^([a-zA-Z0-9._-]+):([a-zA-Z0-9._-]+)$`)
 
 func (a *app) topicsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "topics", Short: "Take care of topics: pause them, and those that are not copied"}
+	c := &cobra.Command{Use: "topics", Short: "List and compare topics, bring them in step, pause them, and take care of those that are not copied"}
 	c.AddCommand(
+		a.topicsListCommand(), a.topicsDiffCommand(), a.topicsSyncCommand(),
 		a.topicsAcceptCommand(), a.topicsAdoptCommand(),
 		a.topicsOrderCommand(model.OrderPause, "pause", "End the copying of topics cleanly until they are resumed",
 			"End the copying of topics cleanly until they are resumed; the link's other topics go on. What was sent is finished and stored, "+
