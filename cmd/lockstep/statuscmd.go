@@ -209,6 +209,7 @@ func (a *app) linkTroubles(link api.Link) {
 	if link.GroupsUnread != "" && link.Reason == "" {
 		fmt.Fprintf(a.stdout, "\n%s: nothing is known of its consumer groups\n  %s\n", link.Name, link.GroupsUnread)
 	}
+	a.kindTroubles(link)
 	for _, p := range link.Problems {
 		what := "copied"
 		if p.State == api.TopicNotInSync {
@@ -216,6 +217,24 @@ func (a *app) linkTroubles(link api.Link) {
 		}
 		fmt.Fprintf(a.stdout, "\n%s: topic %s is not %s: %s\n  %s\n", link.Name, p.Topic, what, p.State, p.Detail)
 		a.remedy(p.Remedy)
+	}
+}
+
+// kindTroubles prints one line for each kind of things that are kept in step, with what needs somebody.
+func (a *app) kindTroubles(link api.Link) {
+	if len(link.Kinds) > 0 {
+		fmt.Fprintf(a.stdout, "\n%s keeps in step:\n", link.Name)
+	}
+	for _, k := range link.Kinds {
+		line := fmt.Sprintf("  %s: %s", k.Kind, k.Condition)
+		if k.Items.Total > 0 {
+			line += " (" + lanesText(k.Items) + "; lockstep topics diff " + link.Name + ")"
+		}
+		fmt.Fprintln(a.stdout, line)
+		if k.Wanting() && k.Why != "" {
+			fmt.Fprintln(a.stdout, "    "+harmless(k.Why))
+			a.remedy(k.Remedy)
+		}
 	}
 }
 
