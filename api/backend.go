@@ -39,6 +39,14 @@ type GroupReader interface {
 	GroupHistory(ctx context.Context, link, group string) ([]GroupMoment, error)
 }
 
+// TopicReader tells the topics of a link's source in order, those that are left out too, and compares everything that
+// belongs to topics on both sides: of the named ones, or of all and what belongs to no single topic. A link or topic that
+// does not exist is a NotFound error.
+type TopicReader interface {
+	Topics(ctx context.Context, link string) ([]Topic, error)
+	Diff(ctx context.Context, link string, topics []string) (Diff, error)
+}
+
 // GapReader tells the gap ledger of a link, oldest first.
 type GapReader interface {
 	Gaps(ctx context.Context, link string) ([]Gap, error)

@@ -125,6 +125,20 @@ func (c *Client) Groups(ctx context.Context, link string) ([]Group, error) {
 	return c.FilteredGroups(ctx, link, GroupFilter{All: true})
 }
 
+// Topics returns all topics of a link's source.
+func (c *Client) Topics(ctx context.Context, link string) ([]Topic, error) {
+	var out Topics
+	err := c.get(ctx, &out, url.Values{"all": {"true"}}, "api", "v1", "links", link, "topics")
+	return out.Topics, err
+}
+
+// Diff compares both sides.
+func (c *Client) Diff(ctx context.Context, link string, topics []string) (Diff, error) {
+	var out Diff
+	err := c.get(ctx, &out, url.Values{"topic": topics}, "api", "v1", "links", link, "diff")
+	return out, err
+}
+
 // FilteredGroups returns the groups of a link that f chooses; the service chooses, so that few travel.
 func (c *Client) FilteredGroups(ctx context.Context, link string, f GroupFilter) ([]Group, error) {
 	q := url.Values{"state": f.States}

@@ -85,6 +85,34 @@ func (f *fakeBackend) Groups(_ context.Context, link string) ([]Group, error) {
 	return f.groups, err
 }
 
+func (f *fakeBackend) Topics(_ context.Context, link string) ([]Topic, error) {
+	if f.err != nil || link == "empty" {
+		return nil, f.err
+	}
+	_, err := findLink(f.links, link)
+	counts := Counts{Total: 2, ByState: map[string]int{"kept": 1, "opened": 1}}
+	return []Topic{
+		{Link: "dr", Topic: "__secret", TargetTopic: "__secret", State: TopicSkipped, Detail: "topics.exclude \"__.*\" matches", Since: since, Differs: Counts{ByState: map[string]int{}}},
+		{Link: "dr", Topic: "orders", TargetTopic: "orders", State: "copied", Partitions: 6, TargetPartitions: 6, Since: since, Differs: counts},
+	}, err
+}
+
+func (f *fakeBackend) Diff(_ context.Context, link string, topics []string) (Diff, error) {
+	if f.err != nil || link == "empty" {
+		return Diff{}, f.err
+	}
+	if _, err := findLink(f.links, link); err != nil {
+		return Diff{}, err
+	}
+	if len(topics) > 0 && topics[0] != "orders" {
+		return Diff{}, NotFound("lockstep topics list shows the topics", "no topic %q of link %q", topics[0], link)
+	}
+	five, seven := "5", "7"
+	return Diff{Kinds: []Kept{{Kind: "acls", Condition: "off", Differs: Counts{ByState: map[string]int{}}}, {Kind: "configs", Condition: "ok", Differs: Counts{Total: 1, ByState: map[string]int{"kept": 1}}}},
+		Differences: []Difference{{Link: "dr", Kind: "configs", Topic: "orders", TargetTopic: "orders", Name: "segment.ms", Source: &five, Target: &seven, State: "kept",
+			Why: "somebody else set it on the target", Remedy: "lockstep topics sync dr:orders sets it to 5", Side: "target"}}}, nil
+}
+
 func (f *fakeBackend) Group(ctx context.Context, link, group string) (GroupDetail, error) {
 	groups, err := f.Groups(ctx, link)
 	for _, g := range groups {
@@ -181,47 +209,3 @@ func (f *fakeBackend) Order(ctx context.Context, link string, o model.Order) (ou
 }
 
 func (f *fakeBackend) Ready(context.Context) error { return f.notReady }
-
-func newTopics() []Topic {
-	return []Topic{
-		{Link: "dr", Topic: "audit", TargetTopic: "audit", State: TopicSkipped, Detail: "topics.include does not name it"},
-		{Link: "dr", Topic: "orders", TargetTopic: "orders", State: "copied", Partitions: 4, TargetPartitions: 4, ReadyLanes: 4, Since: since,
-			Differences: Counts{Total: 1, ByState: map[string]int{"kept": 1}}},
-	}
-}
-
-func newItems() []Item {
-	week, day := "604800000", "86400000"
-	return []Item{{Kind: "configs", Topic: "orders", TargetTopic: "orders", Name: "retention.ms", Source: &week, Target: &day, Wanted: &week, State: "kept",
-		Why: "somebody else set it on the target", Remedy: "lockstep topics sync dr:orders", Side: "target"}}
-}
-
-func (f *fakeBackend) Topics(_ context.Context, link string) ([]Topic, error) {
-	if f.err != nil {
-		return nil, f.err
-	}
-	if _, err := findLink(f.links, link); err != nil {
-		return nil, err
-	}
-	return newTopics(), nil
-}
-
-func (f *fakeBackend) Topic(ctx context.Context, link, topic string) (TopicDetail, error) {
-	topics, err := f.Topics(ctx, link)
-	if err != nil {
-		return TopicDetail{}, err
-	}
-	for _, t := range topics {
-		if t.Topic == topic {
-			return TopicDetail{Topic: t, Items: newItems()}, nil
-		}
-	}
-	return TopicDetail{}, NotFound("", "no topic %q", topic)
-}
-
-func (f *fakeBackend) Diff(ctx context.Context, link string, _ []string) (Diff, error) {
-	if _, err := f.Topics(ctx, link); err != nil {
-		return Diff{}, err
-	}
-	return Diff{Link: link, At: since, Items: newItems(), Kinds: []KindStatus{{Kind: "configs", Condition: "ok", Items: Counts{Total: 1, ByState: map[string]int{"kept": 1}}}}}, nil
-}

@@ -28,7 +28,6 @@ func Handler(b Backend, metrics prometheus.Gatherer, log *slog.Logger) http.Hand
 	mux.HandleFunc("GET /api/v1/links/{link}/groups/{group}", h.group)
 	mux.HandleFunc("GET /api/v1/links/{link}/groups/{group}/history", h.groupHistory)
 	mux.HandleFunc("GET /api/v1/links/{link}/topics", h.topics)
-	mux.HandleFunc("GET /api/v1/links/{link}/topics/{topic}", h.topic)
 	mux.HandleFunc("GET /api/v1/links/{link}/diff", h.diff)
 	mux.HandleFunc("GET /api/v1/links/{link}/gaps", h.gaps)
 	mux.HandleFunc("GET /api/v1/links/{link}/lag", h.lag)
@@ -122,13 +121,23 @@ func (h *handler) lane(w http.ResponseWriter, r *http.Request) {
 // adds those that are left out or have nothing to do with the link.
 func (h *handler) groups(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	all, err := strconv.ParseBool(cmp.Or(q.Get("all"), "false"))
-	if err != nil {
-		h.fail(w, r, BadRequest("true or false", "all %q is not allowed", q.Get("all")))
+	all, bad := allParam(r)
+	if bad != nil {
+		h.fail(w, r, bad)
 		return
 	}
 	groups, err := h.backend.Groups(r.Context(), r.PathValue("link"))
 	h.answer(w, r, Groups{Schema: Schema, Groups: full(GroupFilter{States: q["state"], All: all}.Apply(groups))}, err)
+}
+
+// allParam reads all=true or false; without it, it is false.
+func allParam(r *http.Request) (bool, *Error) {
+	text := r.URL.Query().Get("all")
+	all, err := strconv.ParseBool(cmp.Or(text, "false"))
+	if err != nil {
+		return false, BadRequest("true or false", "all %q is not allowed", text)
+	}
+	return all, nil
 }
 
 func (h *handler) group(w http.ResponseWriter, r *http.Request) {

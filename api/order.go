@@ -85,9 +85,6 @@ func orderForms() map[model.OrderKind]orderForm {
 	}
 }
 
-// SyncKinds are what a sync order may be limited to. Users come with quotas.
-func SyncKinds() []string { return []string{"partitions", "configs", "acls", "quotas"} }
-
 // checkOrder refuses an order whose subjects do not fit its kind: what it would do must never be a guess.
 func checkOrder(o model.Order) *Error {
 	f, ok := orderForms()[o.Kind]
@@ -124,15 +121,9 @@ func checkOrderFields(o model.Order, f orderForm) *Error {
 		return BadRequest("leave from out", "%s has no start", o.Kind)
 	case o.From != "" && o.From != "earliest" && o.From != "latest":
 		return BadRequest("earliest, latest, or none for the link's own", "start %q is not allowed", o.From)
-	case (len(o.Kinds) > 0 || o.Confirm != 0) && !f.kinds:
-		return BadRequest("leave kinds and confirm out", "%s takes neither kinds nor confirm", o.Kind)
-	case o.Confirm < 0:
-		return BadRequest("a number from 0 on", "confirm %d is not allowed", o.Confirm)
 	}
-	for _, k := range o.Kinds {
-		if !slices.Contains(SyncKinds(), k) {
-			return BadRequest("kinds of a sync are "+strings.Join(SyncKinds(), ", "), "kind %q is not allowed", k)
-		}
+	if bad := checkKinds(o, f); bad != nil {
+		return bad
 	}
 	for _, l := range o.Lanes {
 		if l.Topic == "" || l.Partition < 0 {
@@ -144,6 +135,26 @@ func checkOrderFields(o model.Order, f orderForm) *Error {
 	}
 	if slices.Contains(o.Groups, "") {
 		return BadRequest("groups have names", "a group without a name is not allowed")
+	}
+	return nil
+}
+
+// SyncKinds are what a sync may be for.
+var SyncKinds = []string{"partitions", "configs", "acls", "quotas"}
+
+func checkKinds(o model.Order, f orderForm) *Error {
+	switch {
+	case len(o.Kinds) > 0 && !f.kinds:
+		return BadRequest("leave kinds out", "%s is not for kinds of things", o.Kind)
+	case o.Confirm != 0 && !f.kinds:
+		return BadRequest("leave confirm out", "%s removes nothing", o.Kind)
+	case o.Confirm < 0:
+		return BadRequest("confirm is a number from 0 on", "confirm %d is not allowed", o.Confirm)
+	}
+	for _, k := range o.Kinds {
+		if !slices.Contains(SyncKinds, k) {
+			return BadRequest("kinds are "+strings.Join(SyncKinds, ", "), "there is no kind %q", k)
+		}
 	}
 	return nil
 }

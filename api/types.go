@@ -70,8 +70,8 @@ type Link struct {
 	// SourceID and TargetID are the clusters' own ids, as the link's claim names them.
 	SourceID string `json:"source_id,omitempty"`
 	TargetID string `json:"target_id,omitempty"`
-	// Kinds are what is kept in step besides records and groups, as of the newest pass.
-	Kinds []KindStatus `json:"kinds,omitempty"`
+	// Kept tells how partitions, settings, permissions, quotas and users are kept in step; empty before the first look.
+	Kept []Kept `json:"kept,omitempty"`
 	// Pauses are in force.
 	Pauses []Pause `json:"pauses,omitempty"`
 	// Problems are topics that the link should copy, or write for readers of MirrorMaker 2, and cannot. They may have no lanes

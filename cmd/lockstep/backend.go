@@ -69,8 +69,8 @@ func (r *running) show() api.Link {
 		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
 		a.Problems = append(problems(r.link.syncer.Topics(), time.Now()), r.link.mirrorProblems(time.Now())...)
 		a.Groups, a.Alarms = r.link.groupView().counts(), countAlarms(r.link.alarms.All())
+		a.Kept = kept(r.link.keeper.Report())
 		a.GroupsUnread = groupsUnread(r.link.groups.Last())
-		a.Kinds = kindsOf(r.link.keeper.Report())
 	}
 	switch {
 	case s.Reason != model.ReasonNone:

@@ -88,23 +88,3 @@ func (a *app) eachKnown(cmd *cobra.Command, f func(ctx context.Context, svc *api
 		f(ctx, svc, l.Name)
 	}
 }
-
-// completeAllTopics offers the topics that links select.
-func (a *app) completeAllTopics(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var out []string
-	a.eachKnown(cmd, func(ctx context.Context, svc *api.Client, link string) {
-		if !slices.Contains(args, link) {
-			out = append(out, link)
-		}
-		topics, err := svc.FilteredTopics(ctx, link, api.TopicFilter{})
-		if err != nil {
-			return // nothing to offer
-		}
-		for _, t := range topics {
-			if name := link + ":" + t.Topic; !slices.Contains(args, name) {
-				out = append(out, name)
-			}
-		}
-	})
-	return out, cobra.ShellCompDirectiveNoFileComp
-}

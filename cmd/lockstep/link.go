@@ -24,6 +24,8 @@ import (
 	"lockstep/replicator"
 	"lockstep/replicator/batch"
 	"lockstep/topicsync"
+	"lockstep/topicsync/configs"
+	"lockstep/topicsync/trim"
 )
 
 // link is one configured link of a running node.
@@ -36,7 +38,9 @@ type link struct {
 	view     *offsetsync.View
 	manager  *replicator.Manager
 	syncer   *topicsync.Syncer
-	keeper   *topicsync.Keeper // of settings, permissions and the like
+	configs  *configs.Part
+	keeper   *topicsync.Keeper
+	trimmer  *trim.Trimmer
 	groups   *checkpoint.Syncer
 	mirror   *mm2.Writer // nil: nothing is written for readers of MirrorMaker 2
 	bases    *checkpoint.Bases
@@ -81,7 +85,7 @@ func (n *node) newLink(cfg config.Link, all *config.Config, how runMode) (_ *lin
 	if err := l.newGroups(cfg); err != nil {
 		return nil, err
 	}
-	l.newTopics(cfg, all.Links, n.log)
+	l.newTopics(cfg, all, n.log)
 	return l, nil
 }
 
@@ -96,6 +100,7 @@ func (l *link) retune(cfg config.Link, all []config.Link) error {
 	}
 	l.manager.Tune(tuning)
 	l.syncer.SetLink(cfg, all)
+	l.configs.Forget()
 	l.keeper.Wake()
 	return nil
 }
@@ -227,7 +232,8 @@ func (l *link) copy(until, hard context.Context, once bool) error {
 		defer groups.Wait()
 		groups.Go(func() { l.keepGroups(until) })
 		groups.Go(func() { l.keepMirror(until) })
-		groups.Go(func() { l.keeper.Run(until) })
+		groups.Go(func() { l.keepSettings(until) })
+		groups.Go(func() { l.trimMirrors(until) })
 		err := l.keepTopics(until)
 		if err != nil {
 			stop() // copying without anybody who watches the topics would look well, whatever became of them

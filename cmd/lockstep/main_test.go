@@ -145,6 +145,10 @@ func (cannedBackend) Groups(context.Context, string) ([]api.Group, error) {
 	}, nil
 }
 
+func (b cannedBackend) Topics(context.Context, string) ([]api.Topic, error) { return nil, nil }
+
+func (b cannedBackend) Diff(context.Context, string, []string) (api.Diff, error) { return api.Diff{}, nil }
+
 func (b cannedBackend) Group(ctx context.Context, link, group string) (api.GroupDetail, error) {
 	groups, _ := b.Groups(ctx, link)
 	for _, g := range groups {

@@ -82,9 +82,9 @@ type offlineLink struct {
 	state *statelog.Log
 	view  *offsetsync.View
 
-	bases   *checkpoint.Bases
-	history *checkpoint.History
-	written written
+	bases    *checkpoint.Bases
+	history  *checkpoint.History
+	journals journals
 }
 
 var _ api.Backend = (*offline)(nil)
@@ -132,7 +132,7 @@ func (o *offline) openLocked(ctx context.Context, cfg config.Link) (*offlineLink
 	}
 	l.view = offsetsync.NewView(l.state)
 	l.bases, l.history = checkpoint.NewBases(l.view, l.state), checkpoint.NewHistory(l.view, l.state)
-	l.written = newWritten(l.view, l.state)
+	l.journals = newJournals(l.view, l.state)
 	failed := make(chan error, 1)
 	o.wg.Go(func() { failed <- l.view.Run(o.ctx) })
 	read := make(chan error, 1)

@@ -7,60 +7,53 @@ import (
 	"lockstep/api"
 	"lockstep/internal/model"
 	"lockstep/topicsync"
-	"lockstep/topicsync/drift"
 )
 
-// Topics looks at both clusters, and compares what the link keeps in step.
+// Topics looks at both sides.
 func (o *offline) Topics(ctx context.Context, name string) ([]api.Topic, error) {
-	v, err := o.topicView(ctx, name, drift.Order{DryRun: true}, false)
-	return v.all(), err
-}
-
-// Topic implements api.TopicReader.
-func (o *offline) Topic(ctx context.Context, name, topic string) (api.TopicDetail, error) {
-	v, err := o.topicView(ctx, name, drift.Order{DryRun: true}, false)
+	s, _, err := o.look(ctx, name)
 	if err != nil {
-		return api.TopicDetail{}, err
+		return nil, err
 	}
-	return v.one(topic)
+	return topicView{link: name, topics: s.Topics()}.all(), nil
 }
 
-// Diff implements api.TopicReader.
+// Diff compares both sides, with what the state topic says of what lockstep wrote.
 func (o *offline) Diff(ctx context.Context, name string, topics []string) (api.Diff, error) {
-	v, err := o.topicView(ctx, name, drift.Order{Topics: topics, DryRun: true}, true)
+	s, k, err := o.look(ctx, name)
 	if err != nil {
 		return api.Diff{}, err
 	}
-	return v.diff(topics)
+	scope, _ := s.Scope()
+	if err := checkTopics(name, scope, topics); err != nil {
+		return api.Diff{}, err
+	}
+	r, err := k.Diff(ctx, topics)
+	return diffOf(name, r), err
 }
 
-// topicView makes a dry pass of its own.
-func (o *offline) topicView(ctx context.Context, name string, order drift.Order, full bool) (topicView, error) {
+// look sees which topics a link has on both sides. Nothing is changed.
+func (o *offline) look(ctx context.Context, name string) (*topicsync.Syncer, *topicsync.Keeper, error) {
 	l, err := o.open(ctx, name)
 	if err != nil {
-		return topicView{}, err
+		return nil, nil, err
 	}
 	cfg := o.linkConfig(name)
 	src, err := o.cluster(cfg.Source)
 	if err != nil {
-		return topicView{}, err
+		return nil, nil, err
 	}
 	known := func(id model.Lane) (model.Identity, bool) {
 		st, ok := l.view.Lane(id)
 		return st.Opening.Identity, ok
 	}
-	scope, topics, err := topicsync.Look(ctx, topicsync.Options{Link: cfg, Links: o.cfg.Links, Src: src, Dst: l.dst, Known: known})
-	if err != nil {
-		return topicView{}, fmt.Errorf("link %s: %w", name, err)
+	s := topicsync.New(topicsync.Options{Link: cfg, Links: o.cfg.Links, Src: src, Dst: l.dst, Known: known})
+	if err := s.Look(ctx); err != nil {
+		return nil, nil, fmt.Errorf("%w; without a service both clusters have to answer", err)
 	}
-	keeper := topicsync.NewKeeper(topicsync.KeeperOptions{
-		Parts: l.written.parts(src, l.dst, func() bool { return false }, o.log),
-		Scope: func() (drift.Scope, bool) { return scope, true },
-	})
-	look := keeper.Order
-	if full {
-		look = func(ctx context.Context, o drift.Order) (topicsync.Report, error) { return keeper.Diff(ctx, o.Topics) }
-	}
-	report, err := look(ctx, order)
-	return topicView{link: name, topics: topics, report: report}, err
+	parts := l.journals.parts(partOptions{src: src, dst: l.dst, own: []string{o.cfg.Clusters[cfg.Source].ClientID, o.cfg.Clusters[cfg.Target].ClientID}, log: o.log,
+		canTrim: func() bool { return true }})
+	return s, topicsync.NewKeeper(topicsync.KeeperOptions{Parts: parts.all, Scope: s.Scope, Logger: o.log}), nil
 }
+
+var _ api.TopicReader = (*offline)(nil)

@@ -17,7 +17,7 @@ func (l *link) copyOnce(ctx context.Context) error {
 		return err
 	}
 	l.ready.Store(true)
-	if err := l.keepInStepOnce(ctx); err != nil {
+	if err := l.keeper.Once(ctx); err != nil {
 		return err
 	}
 	ends, err := l.presentEnds(ctx)

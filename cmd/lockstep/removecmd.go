@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/config"
+	"lockstep/internal/grants"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/internal/pause"
@@ -245,7 +246,7 @@ func (r *remover) deleteTopic(ctx context.Context) error {
 	for _, t := range resp.Topics {
 		switch err := kerr.ErrorForCode(t.ErrorCode); {
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
-			return fmt.Errorf("delete %s: %w; grant it: kafka-acls.sh --bootstrap-server TARGET --add --allow-principal User:LOCKSTEP --operation Delete --topic %s", topic, err, topic)
+			return fmt.Errorf("delete %s: %w; grant it: %s", topic, err, grants.Hint("Delete", grants.Named(grants.Topic, grants.Name{Text: topic})))
 		case err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition):
 			return fmt.Errorf("delete %s: %w", topic, err)
 		}

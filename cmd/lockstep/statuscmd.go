@@ -209,7 +209,7 @@ func (a *app) linkTroubles(link api.Link) {
 	if link.GroupsUnread != "" && link.Reason == "" {
 		fmt.Fprintf(a.stdout, "\n%s: nothing is known of its consumer groups\n  %s\n", link.Name, link.GroupsUnread)
 	}
-	a.kindTroubles(link)
+	a.kindLines(link)
 	for _, p := range link.Problems {
 		what := "copied"
 		if p.State == api.TopicNotInSync {
@@ -220,18 +220,18 @@ func (a *app) linkTroubles(link api.Link) {
 	}
 }
 
-// kindTroubles prints one line for each kind of things that are kept in step, with what needs somebody.
-func (a *app) kindTroubles(link api.Link) {
-	if len(link.Kinds) > 0 {
-		fmt.Fprintf(a.stdout, "\n%s keeps in step:\n", link.Name)
+// kindLines prints one line for each kind of things that are kept in step, and what is in the way of one.
+func (a *app) kindLines(link api.Link) {
+	if len(link.Kept) > 0 {
+		fmt.Fprintf(a.stdout, "\n%s besides records and groups:\n", link.Name)
 	}
-	for _, k := range link.Kinds {
-		line := fmt.Sprintf("  %s: %s", k.Kind, k.Condition)
-		if k.Items.Total > 0 {
-			line += " (" + lanesText(k.Items) + "; lockstep topics diff " + link.Name + ")"
+	for _, k := range link.Kept {
+		line := "  " + k.Kind + ": " + k.Condition
+		if k.Differs.Total > 0 {
+			line += fmt.Sprintf(" (%s: lockstep topics diff %s)", lanesText(k.Differs), link.Name)
 		}
 		fmt.Fprintln(a.stdout, line)
-		if k.Wanting() && k.Why != "" {
+		if k.Unkept() {
 			fmt.Fprintln(a.stdout, "    "+harmless(k.Why))
 			a.remedy(k.Remedy)
 		}

@@ -13,7 +13,7 @@ import (
 var topicPattern = regexp.MustCompile(`^([a-zA-Z0-9._-]+):([a-zA-Z0-9._-]+)$`)
 
 func (a *app) topicsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "topics", Short: "List and compare topics, bring them in step, pause them, and take care of those that are not copied"}
+	c := &cobra.Command{Use: "topics", Short: "List topics, compare and sync what belongs to them, pause them, and take care of those that are not copied"}
 	c.AddCommand(
 		a.topicsListCommand(), a.topicsDiffCommand(), a.topicsSyncCommand(),
 		a.topicsAcceptCommand(), a.topicsAdoptCommand(),

@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,155 +13,229 @@ import (
 	"lockstep/api"
 )
 
-// linkTopics are topics of a link that a command line names; none are all of it.
-type linkTopics struct {
-	link   string
-	topics []string
-}
-
-var linkPattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
-
-// parseLinkTopics reads LINK and LINK:TOPIC. A link that is named alone stands for all of its topics.
-func parseLinkTopics(names []string) ([]linkTopics, error) {
-	var out []linkTopics
-	whole := make(map[string]bool)
-	for _, name := range names {
-		link, topic := name, ""
-		if m := topicPattern.FindStringSubmatch(name); m != nil {
-			link, topic = m[1], m[2]
-		} else if !linkPattern.MatchString(name) {
-			return nil, fmt.Errorf("%q: want LINK or LINK:TOPIC, as in dr:orders", name)
-		}
-		i := slices.IndexFunc(out, func(l linkTopics) bool { return l.link == link })
-		if i < 0 {
-			out, i = append(out, linkTopics{link: link}), len(out)
-		}
-		if topic == "" {
-			whole[link] = true
-		} else if !slices.Contains(out[i].topics, topic) {
-			out[i].topics = append(out[i].topics, topic)
-		}
-	}
-	for i := range out {
-		if whole[out[i].link] {
-			out[i].topics = nil
-		}
-	}
-	return out, nil
-}
-
-// onlyLink is the one link that is named, "" for several.
-func onlyLink(named []linkTopics) string {
-	if len(named) == 1 {
-		return named[0].link
-	}
-	return ""
-}
-
-const offlineTopics = "\n\nIt asks the running service; with -c and no service there it looks at both clusters itself, and writes nothing."
+const offlineTopics = "\n\nIt asks the running service; with -c and no service there it looks at both clusters itself."
 
 func (a *app) topicsListCommand() *cobra.Command {
+	var link string
 	var all bool
 	c := &cobra.Command{
 		Use:   "list [LINK|LINK:TOPIC...]",
-		Short: "List the source's topics: copied or why not, and whether something differs",
-		Long: "List the source's topics: copied or why not, and whether something differs.\n\nDIFFERS counts what is not alike besides the records, by state: " +
-			"lockstep topics diff names it. Topics that the link does not select show with --all, or when they are named." + offlineTopics,
-		ValidArgsFunction: a.completeAllTopics,
+		Short: "List the topics of the source: copied, or why not",
+		Long: "List the topics of the source: copied, or why not. DIFFERS counts what of a topic is not alike on the target, by state; " +
+			"lockstep topics diff shows it. Topics that the link leaves out show with --all, or when they are named." + offlineTopics,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeCopied,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			named, err := parseLinkTopics(args)
+			orders, err := linkOrTopicOrders("", args)
 			if err != nil {
 				return usage(err)
 			}
 			out := api.Topics{Schema: api.Schema, Topics: []api.Topic{}}
-			err = a.eachNamed(cmd, named, func(b api.Backend, l linkTopics) error {
-				topics, err := filteredTopics(cmd, b, l, all)
-				out.Topics = append(out.Topics, topics...)
+			err = a.askTarget(cmd, cmp.Or(link, onlyLink(orders)), func(b api.Backend, name string) error {
+				names, wanted := topicsOf(orders, name)
+				if !wanted {
+					return nil
+				}
+				topics, err := b.Topics(cmd.Context(), name)
+				out.Topics = append(out.Topics, chooseTopics(topics, names, all)...)
 				return err
 			})
 			if err != nil {
 				return err
 			}
+			if missing := missingTopics(orders, out.Topics); len(missing) > 0 {
+				return usage(fmt.Errorf("the source has no topic %s: lockstep topics list --all shows its topics", strings.Join(missing, ", ")))
+			}
 			return a.print(out, a.topicsTable(out.Topics))
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "also topics that the link does not select")
+	c.Flags().StringVar(&link, "link", "", "only this link")
+	c.Flags().BoolVar(&all, "all", false, "also topics that the link leaves out")
 	return c
 }
 
-// eachNamed calls f for the links that are named, or without names for all.
-func (a *app) eachNamed(cmd *cobra.Command, named []linkTopics, f func(b api.Backend, l linkTopics) error) error {
-	seen := 0
-	err := a.askTarget(cmd, onlyLink(named), func(b api.Backend, name string) error {
-		i := slices.IndexFunc(named, func(l linkTopics) bool { return l.link == name })
-		switch {
-		case len(named) == 0:
-			return f(b, linkTopics{link: name})
-		case i < 0:
-			return nil
+// missingTopics are the names that the sources do not know.
+func missingTopics(orders []linkOrder, topics []api.Topic) (out []string) {
+	for _, o := range orders {
+		for _, name := range o.order.Topics {
+			if !slices.ContainsFunc(topics, func(t api.Topic) bool { return t.Link == o.link && t.Topic == name }) {
+				out = append(out, o.link+":"+name)
+			}
 		}
-		seen++
-		return f(b, named[i])
+	}
+	return out
+}
+
+// chooseTopics returns the topics that are named, or without names those that are to be shown.
+func chooseTopics(topics []api.Topic, names []string, all bool) []api.Topic {
+	return slices.DeleteFunc(topics, func(t api.Topic) bool {
+		if len(names) > 0 {
+			return !slices.Contains(names, t.Topic)
+		}
+		return !all && t.State == api.TopicSkipped
 	})
-	if err == nil && seen < len(named) {
-		return usage(fmt.Errorf("not every link of %s is there: lockstep status lists the links", strings.Join(linkNames(named), ", ")))
-	}
-	return err
 }
-
-func linkNames(named []linkTopics) (names []string) {
-	for _, l := range named {
-		names = append(names, l.link)
-	}
-	return names
-}
-
-// filteredTopics are a link's topics that are asked for. A name that the source does not know is an error.
-func filteredTopics(cmd *cobra.Command, b api.Backend, l linkTopics, all bool) ([]api.Topic, error) {
-	f := api.TopicFilter{Topics: l.topics, All: all}
-	var topics []api.Topic
-	var err error
-	if svc, ok := b.(*api.Client); ok {
-		topics, err = svc.FilteredTopics(cmd.Context(), l.link, f)
-	} else if topics, err = b.Topics(cmd.Context(), l.link); err == nil {
-		topics = f.Apply(topics)
-	}
-	for _, name := range l.topics {
-		if err == nil && !slices.ContainsFunc(topics, func(t api.Topic) bool { return t.Topic == name }) {
-			return nil, usage(fmt.Errorf("no topic %q on the source of link %s: lockstep topics list %s --all shows them", name, l.link, l.link))
-		}
-	}
-	return topics, err
-}
-
-// topicDetailWidth lets the table of topics fit a terminal where names are not too long.
-const topicDetailWidth = 40
 
 func (a *app) topicsTable(topics []api.Topic) *table {
-	t := &table{head: []string{"LINK", "TOPIC", "ON-TARGET", "STATE", "PARTS", "DIFFERS", "DETAIL"}}
-	cut := a.column(topicDetailWidth)
-	for _, tp := range topics {
-		detail := tp.Detail
-		if tp.Remedy != "" {
-			detail = sentence(detail, tp.Remedy)
+	t := &table{head: []string{"TOPIC", "TARGET", "STATE", "PARTITIONS", "DIFFERS", "DETAIL"}}
+	detail := a.column(50)
+	for _, x := range topics {
+		t.addLines([]string{x.Link + ":" + printable(x.Topic)}, []string{targetName(x)}, []string{x.State}, []string{partitionsText(x)}, lanesParts(x.Differs), detail(x.Detail))
+		if x.Remedy != "" && a.output == "table" {
+			t.add("", "", "what to do", "", "", harmless(x.Remedy))
 		}
-		t.addLines([]string{tp.Link}, []string{tp.Topic}, []string{tp.TargetTopic}, []string{tp.State}, []string{partsText(tp)},
-			[]string{differsText(tp.Differences)}, cut(harmless(detail)))
 	}
 	return t
 }
 
-// partsText prints the partitions of both sides where they are not the same.
-func partsText(t api.Topic) string {
-	if t.Partitions == t.TargetPartitions || t.State == api.TopicSkipped {
-		return strconv.Itoa(t.Partitions)
+// targetName is the name on the target, where it is another one.
+func targetName(t api.Topic) string {
+	if t.TargetTopic == t.Topic {
+		return "same"
 	}
-	return fmt.Sprintf("%d, target %d", t.Partitions, t.TargetPartitions)
+	return printable(t.TargetTopic)
 }
 
-func differsText(c api.Counts) string {
-	if c.Total == 0 {
-		return "-"
+func partitionsText(t api.Topic) string {
+	if t.Partitions == t.TargetPartitions || t.TargetPartitions == 0 {
+		return strconv.Itoa(t.Partitions)
 	}
-	return lanesText(c)
+	return fmt.Sprintf("%d, there %d", t.Partitions, t.TargetPartitions)
+}
+
+func (a *app) topicsDiffCommand() *cobra.Command {
+	var link string
+	var open bool
+	c := &cobra.Command{
+		Use:   "diff [LINK|LINK:TOPIC...]",
+		Short: "Compare what belongs to topics on both sides",
+		Long: "Compare what belongs to topics on both sides: partitions, replication, settings with the brokers' defaults, permissions, quotas and users. " +
+			"SIDE says which side has to change for a difference to go; where it says lockstep, it sees to it by itself.\n\n" +
+			"Exit code 1 says that an operator has to act for something to be alike (states kept, held, refused, missing, unavailable); " +
+			"or that something could not be compared; what differs on purpose does not count." + offlineTopics,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeCopied,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			orders, err := linkOrTopicOrders("", args)
+			if err != nil {
+				return usage(err)
+			}
+			out := api.Diff{Schema: api.Schema, Kinds: []api.Kept{}, Differences: []api.Difference{}}
+			var cannot []string
+			err = a.askTarget(cmd, cmp.Or(link, onlyLink(orders)), func(b api.Backend, name string) error {
+				topics, wanted := topicsOf(orders, name)
+				if !wanted {
+					return nil
+				}
+				d, err := b.Diff(cmd.Context(), name, topics)
+				out.Kinds, out.Differences = append(out.Kinds, d.Kinds...), append(out.Differences, d.Differences...)
+				for _, k := range d.Kinds {
+					if k.Why != "" {
+						cannot = append(cannot, fmt.Sprintf("%s: %s: %s: %s", name, k.Kind, k.Condition, k.Why))
+					}
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if open {
+				out.Differences = slices.DeleteFunc(out.Differences, func(d api.Difference) bool { return !d.Open() })
+			}
+			if err := a.print(out, a.diffTable(out.Differences)); err != nil {
+				return err
+			}
+			for _, line := range cannot {
+				fmt.Fprintln(a.stderr, harmless(line))
+			}
+			return openDifferences(out)
+		},
+	}
+	c.Flags().StringVar(&link, "link", "", "only this link")
+	c.Flags().BoolVar(&open, "open", false, "only what an operator has to act upon")
+	return c
+}
+
+// onlyLink is the link that all orders are for, "" for several or none.
+func onlyLink(orders []linkOrder) string {
+	if len(orders) == 1 {
+		return orders[0].link
+	}
+	return ""
+}
+
+// topicsOf returns the topics that are named for a link; wanted is false for a link that nobody named.
+func topicsOf(orders []linkOrder, link string) (topics []string, wanted bool) {
+	for _, o := range orders {
+		if o.link == link {
+			return o.order.Topics, true
+		}
+	}
+	return nil, len(orders) == 0
+}
+
+// openDifferences is the error that a comparison ends with when somebody has to act.
+func openDifferences(d api.Diff) error {
+	n, unkept := 0, []string{}
+	for _, x := range d.Differences {
+		if x.Open() {
+			n++
+		}
+	}
+	for _, k := range d.Kinds {
+		if k.Unkept() {
+			unkept = append(unkept, k.Kind)
+		}
+	}
+	switch {
+	case n > 0:
+		return fmt.Errorf("%s that an operator has to act upon", plural(n, "difference"))
+	case len(unkept) > 0:
+		return fmt.Errorf("not everything could be compared: %s", strings.Join(unkept, ", "))
+	}
+	return nil
+}
+
+func (a *app) diffTable(ds []api.Difference) *table {
+	t := &table{head: []string{"SUBJECT", "WHAT", "SOURCE", "TARGET", "STATE", "SIDE", "WHY"}}
+	what, value, why := a.column(36), a.column(18), a.column(40)
+	for _, d := range ds {
+		subject := d.Link
+		if d.Topic != "" {
+			subject += ":" + printable(d.Topic)
+		}
+		t.addLines([]string{subject}, what(cmp.Or(d.Name, d.Kind)), value(valueText(d.Source)), value(valueText(d.Target)), []string{d.State},
+			[]string{cmp.Or(d.Side, "lockstep")}, why(d.Why))
+		if d.Remedy != "" && a.output == "table" {
+			t.add("", "what to do", harmless(d.Remedy))
+		}
+	}
+	return t
+}
+
+// valueText shows a value that may not be there, or be empty.
+func valueText(v *string) string {
+	switch {
+	case v == nil:
+		return "-"
+	case *v == "":
+		return `""`
+	}
+	return printable(*v)
+}
+
+func (a *app) completeCopied(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	a.eachKnown(cmd, func(ctx context.Context, svc *api.Client, link string) {
+		topics, err := svc.Topics(ctx, link)
+		if err != nil {
+			return // nothing to offer
+		}
+		for _, t := range topics {
+			if name := t.Link + ":" + t.Topic; t.State != api.TopicSkipped && !slices.Contains(args, name) {
+				out = append(out, name)
+			}
+		}
+	})
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

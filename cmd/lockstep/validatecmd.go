@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"lockstep/config"
+	"lockstep/internal/grants"
 	"lockstep/internal/kafka"
 	"lockstep/internal/statelog"
 )
@@ -21,6 +23,11 @@ type finding struct {
 	Result string `json:"result"` // ok, warning or failed
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy,omitempty"`
+	// Commands give the permissions that are missing, and Grants say what each of them is for. Options are those that
+	// lockstep can do without, and those that may be there already.
+	Commands []string      `json:"commands,omitempty"`
+	Grants   []grants.Line `json:"-"`
+	Options  []grants.Line `json:"options,omitempty"`
 }
 
 const (
@@ -34,7 +41,8 @@ func (a *app) validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the configuration, and what it needs of both clusters; changes nothing",
-		Long: "Check the configuration, and what it needs of both clusters; changes nothing.\n\nWith --probe it also makes a scratch topic on each " +
+		Long: "Check the configuration, and what it needs of both clusters; changes nothing. Permissions are checked for exactly what " +
+			"the configuration asks; what is missing is printed as lines of kafka-acls.sh, for an administrator to run as they are.\n\nWith --probe it also makes a scratch topic on each " +
 			"target, tries there how the brokers treat sequences, epochs, markers and deletions, says which of lockstep's promises hold, and " +
 			"deletes the topic again. Its name begins with lockstep.probe.; so do the transactional ids that it uses. Exit code 3: a promise does not hold.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +56,7 @@ func (a *app) validateCommand() *cobra.Command {
 			if tries && a.output == "csv" {
 				return usage(errors.New("--probe prints table, json"))
 			}
-			found, err := validate(cmd.Context(), cfg, newLogger(a.stderr, config.Log{Level: "error"}))
+			found, err := validate(cmd.Context(), cfg, tries, newLogger(a.stderr, config.Log{Level: "error"}))
 			if err != nil {
 				return err
 			}
@@ -64,10 +72,11 @@ func (a *app) validateCommand() *cobra.Command {
 }
 
 func (a *app) printFindings(found []finding) error {
-	if err := a.print(map[string]any{"schema": 1, "checks": found}, a.findingTable(found)); err != nil {
-		return err
+	err := a.print(map[string]any{"schema": 1, "checks": found}, a.findingTable(found))
+	if err == nil && a.output == "table" {
+		err = a.printGrants(found)
 	}
-	return failedChecks(found)
+	return errors.Join(err, failedChecks(found))
 }
 
 // validateAndProbe probes whatever the checks found: what they miss, the brokers tell.
@@ -75,7 +84,7 @@ func (a *app) validateAndProbe(ctx context.Context, cfg *config.Config, found []
 	reports, probing := a.probeTargets(ctx, cfg)
 	err := a.print(map[string]any{"schema": 1, "checks": found, "probes": reports}, a.findingTable(found))
 	if err == nil && a.output == "table" {
-		err = a.printProbes(reports)
+		err = errors.Join(a.printGrants(found), a.printProbes(reports))
 	}
 	if err = errors.Join(err, failedChecks(found), probing); err != nil {
 		return err
@@ -91,6 +100,11 @@ func (a *app) findingTable(found []finding) *table {
 		t.addLines([]string{f.What}, []string{f.Result}, detail(f.Detail))
 		if f.Remedy != "" {
 			t.add("", "what to do", f.Remedy)
+		}
+		if a.output == "csv" {
+			for _, line := range f.Commands {
+				t.add("", "what to do", line)
+			}
 		}
 	}
 	return t
@@ -109,14 +123,15 @@ func failedChecks(found []finding) error {
 	return nil
 }
 
-// validate looks at every cluster and link. Its error means that it could not look at all.
-func validate(ctx context.Context, cfg *config.Config, log *slog.Logger) ([]finding, error) {
+// validate looks at every cluster and link; probes is that what --probe does is to be allowed too. Its error means that it
+// could not look at all.
+func validate(ctx context.Context, cfg *config.Config, probes bool, log *slog.Logger) ([]finding, error) {
 	clusters, err := dialAll(cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll(clusters)
-	v := &validator{cfg: cfg, clusters: clusters, metas: make(map[string]kafka.Meta),
+	v := &validator{cfg: cfg, clusters: clusters, probes: probes, metas: make(map[string]kafka.Meta),
 		found: []finding{{What: "configuration", Result: resultOK, Detail: plural(len(cfg.Clusters), "cluster") + ", " + plural(len(cfg.Links), "link")}}}
 	for _, name := range sortedKeys(clusters) {
 		v.cluster(ctx, name)
@@ -160,12 +175,13 @@ func sortedKeys[V any](m map[string]V) []string {
 type validator struct {
 	cfg      *config.Config
 	clusters map[string]*kafka.Cluster
+	probes   bool
 	metas    map[string]kafka.Meta
 	found    []finding
 }
 
 func (v *validator) add(what, result, detail, remedy string) {
-	v.found = append(v.found, finding{what, result, detail, remedy})
+	v.found = append(v.found, finding{What: what, Result: result, Detail: detail, Remedy: remedy})
 }
 
 func (v *validator) cluster(ctx context.Context, name string) {
@@ -216,6 +232,7 @@ func (v *validator) link(ctx context.Context, l config.Link) {
 	}
 	v.topics(l, src, dst)
 	v.stateTopic(ctx, l)
+	v.permissions(ctx, l)
 }
 
 func (v *validator) topics(l config.Link, src, dst kafka.Meta) {
@@ -247,6 +264,9 @@ func (v *validator) stateTopic(ctx context.Context, l config.Link) {
 	what := "link " + l.Name + " state topic"
 	exists, err := log.Exists(ctx)
 	switch {
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		v.add(what, resultWarning, "not looked at: "+log.Topic()+" may not be described", "see the missing permissions on cluster "+l.Target)
+		return
 	case err != nil:
 		v.add(what, resultFailed, err.Error(), "")
 		return

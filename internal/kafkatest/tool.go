@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,4 +29,23 @@ func (c *Cluster) RunTool(t testing.TB, class string, args ...string) (stdout, s
 		t.Logf("%s ended with %v", class, err)
 	}
 	return out.String(), errs.String()
+}
+
+// ACLsTool puts Kafka's own kafka-acls.sh, of the cluster's version, into a new folder and returns the folder, for a PATH.
+func (c *Cluster) ACLsTool(t testing.TB) string {
+	t.Helper()
+	class := "org.apache.kafka.tools.AclCommand"
+	if c.opts.Version == Kafka3 {
+		class = "kafka.admin.AclCommand"
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "log4j2.properties")
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC '-Dlog4j2.configurationFile=%s' -Dlog4j.rootLogger=OFF -cp '%s' %s \"$@\"\n",
+		c.in.java, conf, c.in.classPath(), class)
+	for file, text := range map[string]string{conf: "rootLogger.level=OFF\n", filepath.Join(dir, "kafka-acls.sh"): script} {
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"lockstep/internal/grants"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
 	"lockstep/replicator/term"
@@ -23,8 +24,8 @@ func (p *prober) sealsDirectly(ctx context.Context) (string, error) {
 	if way != term.WayTransaction && way != term.WayNone {
 		return detail, err
 	}
-	return "", fmt.Errorf("direct markers are not allowed (CLUSTER_AUTHORIZATION_FAILED); grant them: kafka-acls.sh --bootstrap-server TARGET --add " +
-		"--allow-principal User:LOCKSTEP --operation Alter --cluster")
+	return "", errors.New("direct markers are not allowed (CLUSTER_AUTHORIZATION_FAILED); grant them: " +
+		grants.Hint("Alter", grants.Named(grants.Cluster, grants.Name{})))
 }
 
 // sealsByTransaction tries the other way under another transactional id: the two ways must not be mixed.
@@ -48,8 +49,8 @@ func (p *prober) sealsByTransaction(ctx context.Context) (string, error) {
 func (p *prober) takeTerm(ctx context.Context, link string, last model.Term) error {
 	t, err := term.Take(ctx, p.dst, link, last, "probe")
 	if errors.Is(err, term.ErrDenied) {
-		return errors.New("transactional ids are not allowed; a link uses lockstep.LINK. Grant them: kafka-acls.sh --bootstrap-server TARGET --add " +
-			"--allow-principal User:LOCKSTEP --operation Write --operation Describe --transactional-id lockstep. --resource-pattern-type prefixed")
+		return errors.New("transactional ids are not allowed; a link uses lockstep.LINK. Grant them: " +
+			grants.Hint("Write", grants.Named(grants.TransactionalID, grants.Name{Text: "lockstep.", Prefixed: true})))
 	}
 	if err != nil {
 		return err

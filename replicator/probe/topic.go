@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"lockstep/internal/grants"
 	"lockstep/internal/kafka"
 	"lockstep/internal/pause"
 )
@@ -74,8 +75,8 @@ func (p *prober) makeTopic(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return fmt.Errorf("make scratch topic %s on cluster %s: %w; nothing was tried. Grant it: kafka-acls.sh --bootstrap-server TARGET --add "+
-			"--allow-principal User:LOCKSTEP --operation All --topic %s --resource-pattern-type prefixed", p.report.Topic, p.dst.Name(), err, TopicPrefix)
+		return fmt.Errorf("make scratch topic %s on cluster %s: %w; nothing was tried. Grant it: %s", p.report.Topic, p.dst.Name(), err,
+			grants.Hint("All", grants.Named(grants.Topic, grants.Name{Text: TopicPrefix, Prefixed: true})))
 	case err != nil:
 		return fmt.Errorf("make scratch topic %s on cluster %s: %w", p.report.Topic, p.dst.Name(), err)
 	}

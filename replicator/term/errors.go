@@ -3,6 +3,8 @@ package term
 import (
 	"errors"
 	"fmt"
+
+	"lockstep/internal/grants"
 )
 
 var (
@@ -32,13 +34,17 @@ type DeniedError struct {
 	Err       error
 }
 
+func deniedTopic(err error, operation, topic string) *DeniedError {
+	return denied(err, operation, grants.Named(grants.Topic, grants.Name{Text: topic}))
+}
+
 func denied(err error, operation, resource string) *DeniedError {
 	return &DeniedError{Operation: operation, Resource: resource, Err: err}
 }
 
 // deniedID is the refusal of a transactional id.
 func deniedID(err error, txnID string) *DeniedError {
-	return denied(err, "Write --operation Describe", "--transactional-id "+txnID)
+	return denied(err, "Write", grants.Named(grants.TransactionalID, grants.Name{Text: txnID}))
 }
 
 // Error implements error.
@@ -51,7 +57,4 @@ func (e *DeniedError) Unwrap() []error { return []error{ErrDenied, e.Err} }
 
 // Grant returns the kafka-acls.sh command that adds the permission. The server and the principal are the operator's
 // to fill in: a client does not know the principal that the broker took it for.
-func (e *DeniedError) Grant() string {
-	return fmt.Sprintf("kafka-acls.sh --bootstrap-server TARGET --add --allow-principal User:LOCKSTEP --operation %s %s",
-		e.Operation, e.Resource)
-}
+func (e *DeniedError) Grant() string { return grants.Hint(e.Operation, e.Resource) }

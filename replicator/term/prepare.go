@@ -80,7 +80,7 @@ func find(meta kafka.Meta, part kafka.Part) (kafka.PartMeta, error) {
 	case !ok, errors.Is(topic.Err, kerr.UnknownTopicOrPartition):
 		return kafka.PartMeta{}, ErrUnknownPartition
 	case errors.Is(topic.Err, kerr.TopicAuthorizationFailed):
-		return kafka.PartMeta{}, denied(topic.Err, "Describe", "--topic "+part.Topic)
+		return kafka.PartMeta{}, deniedTopic(topic.Err, "Describe", part.Topic)
 	case topic.Err != nil:
 		return kafka.PartMeta{}, topic.Err
 	case !part.ID.IsZero() && !topic.ID.IsZero() && part.ID != topic.ID:

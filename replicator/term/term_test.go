@@ -163,7 +163,7 @@ func TestTake_FakeDenied(t *testing.T) {
 	if !errors.Is(err, ErrDenied) || !errors.As(err, &de) {
 		t.Fatalf("error %v, want ErrDenied", err)
 	}
-	want := "kafka-acls.sh --bootstrap-server TARGET --add --allow-principal User:LOCKSTEP --operation Write --operation Describe --transactional-id lockstep.dr"
+	want := "kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties --add --allow-principal User:NAME --operation Write --transactional-id lockstep.dr"
 	if de.Grant() != want {
 		t.Errorf("grant\n%s\nwant\n%s", de.Grant(), want)
 	}

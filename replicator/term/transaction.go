@@ -119,7 +119,7 @@ func refuse(txnID string, jobs []*job, errs map[partition]error) ([]*job, error)
 		case stale(err):
 			return nil, fenced(err)
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
-			err = denied(err, "Write", "--topic "+j.Topic)
+			err = deniedTopic(err, "Write", j.Topic)
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
 			err = ErrUnknownPartition
 		}

@@ -115,10 +115,10 @@ func (j *Journal) Of(topic string) (Record, bool) {
 	return r, ok
 }
 
-// Made reports whether lockstep created the target topic of a source topic.
-func (j *Journal) Made(topic string) bool {
-	r, _ := j.Of(topic)
-	return r.Made
+// Made reports whether lockstep created the topic that a source topic is copied to, which has that id on the target.
+func (j *Journal) Made(topic string, dst model.TopicID) bool {
+	r, ok := j.Of(topic)
+	return ok && r.Made && r.DstID == dst
 }
 
 // put makes records durable and then shows them. Nothing that builds upon them may be written before.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"lockstep/internal/grants"
 )
 
 // BrokerError returns a broker's error with its own words, nil for code 0.
@@ -18,9 +20,7 @@ func BrokerError(code int16, message *string) error {
 
 // Grant returns the command that adds a permission. Server and principal are the operator's to fill in: a client does
 // not know which principal the broker took it for.
-func Grant(operation, resource string) string {
-	return fmt.Sprintf("grant it: kafka-acls.sh --bootstrap-server SERVER --add --allow-principal User:LOCKSTEP --operation %s %s", operation, resource)
-}
+func Grant(operation, resource string) string { return "grant it: " + grants.Hint(operation, resource) }
 
 // Denied reports whether a broker refused for a missing permission.
 func Denied(err error) bool {
