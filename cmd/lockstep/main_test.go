@@ -147,7 +147,9 @@ func (cannedBackend) Groups(context.Context, string) ([]api.Group, error) {
 
 func (b cannedBackend) Topics(context.Context, string) ([]api.Topic, error) { return nil, nil }
 
-func (b cannedBackend) Diff(context.Context, string, []string) (api.Diff, error) { return api.Diff{}, nil }
+func (b cannedBackend) Diff(context.Context, string, []string) (api.Diff, error) {
+	return api.Diff{}, nil
+}
 
 func (b cannedBackend) Group(ctx context.Context, link, group string) (api.GroupDetail, error) {
 	groups, _ := b.Groups(ctx, link)
