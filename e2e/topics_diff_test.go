@@ -89,11 +89,11 @@ func TestTopics_ListDiffSync(t *testing.T) {
 	rows(t, s.command("topics", "list", name, "-o", "csv"), 1)
 	s.command("topics", "list", s.link()+":nope").want(t, 2).says(t, "nope", "--all")
 
-	setTopic(t, src, topic, map[string]string{"max.message.bytes": "3000000", "retention.bytes": "123456789"})
+	setTopic(t, src, topic, map[string]string{"max.message.bytes": "3000000", "segment.ms": "7200000"})
 	awaitSetting(t, dst, topic, "max.message.bytes", "3000000")
-	awaitSetting(t, dst, topic, "retention.bytes", "123456789")
-	dropSetting(t, src, topic, "retention.bytes")
-	awaitSetting(t, dst, topic, "retention.bytes", "")
+	awaitSetting(t, dst, topic, "segment.ms", "7200000")
+	dropSetting(t, src, topic, "segment.ms")
+	awaitSetting(t, dst, topic, "segment.ms", "")
 	s.command("topics", "diff", name).want(t, 0)
 
 	// Somebody changes it on the target: it stays, and is named until an operator takes it over.
