@@ -61,6 +61,9 @@ type Kept struct {
 	Differs Counts `json:"differs"`
 }
 
+// Unkept reports whether some or all things of the kind cannot be compared or written until an operator acts.
+func (k Kept) Unkept() bool { return k.Condition == "unavailable" || k.Condition == "partly" }
+
 // Diff is the answer of GET …/diff.
 type Diff struct {
 	Schema      int          `json:"schema"`

@@ -40,7 +40,9 @@ type Result struct {
 // Apply carries out a plan and returns one result per action, in their order. A chunk that a broker refuses as a whole
 // is halved until the culprits stand alone; a topic whose settings are refused is created without those settings. One
 // topic's error does not hold back the others.
-func Apply(ctx context.Context, dst *kafka.Cluster, actions []Action) []Result {
+//
+// batch is how many topics the target takes in one request; what is found out about that is kept in it.
+func Apply(ctx context.Context, dst *kafka.Cluster, actions []Action, batch *int) []Result {
 	results := make([]Result, len(actions))
 	var creates, grows []*Result
 	for i, a := range actions {
@@ -51,9 +53,9 @@ func Apply(ctx context.Context, dst *kafka.Cluster, actions []Action) []Result {
 			grows = append(grows, &results[i])
 		}
 	}
-	createAll(ctx, dst, creates)
-	for chunk := range slices.Chunk(grows, topicsPerRequest) {
-		halving(chunk, func(rs []*Result) { growOnce(ctx, dst, rs) })
+	createAll(ctx, dst, creates, batch)
+	for chunk := range slices.Chunk(grows, *batch) {
+		halving(chunk, batch, func(rs []*Result) { growOnce(ctx, dst, rs) })
 	}
 	for i := range results {
 		results[i].finish(dst.Name())
@@ -79,14 +81,23 @@ func (r *Result) finish(cluster string) {
 }
 
 // halving sends a chunk, and its halves when a broker refused all of it: some limit the topics of one request, and do
-// not say to how many.
-func halving(rs []*Result, send func([]*Result)) {
+// not say to how many. It returns false when the target refused every topic, alone too. A size that it takes where it
+// refused twice as many is the batch from then on.
+func halving(rs []*Result, batch *int, send func([]*Result)) bool {
 	send(rs)
-	if len(rs) < 2 || !slices.Equal(rs, withErr(rs, refusedWhole)) {
-		return
+	if !slices.Equal(rs, withErr(rs, refusedWhole)) {
+		return true
 	}
-	halving(rs[:len(rs)/2], send)
-	halving(rs[len(rs)/2:], send)
+	if len(rs) < 2 {
+		return false
+	}
+	half := len(rs) / 2
+	taken := halving(rs[:half], batch, send)
+	taken = halving(rs[half:], batch, send) || taken
+	if taken {
+		*batch = min(*batch, half)
+	}
+	return taken
 }
 
 // refusedWhole reports whether an error may be the fault of another topic in the same request.

@@ -26,6 +26,12 @@ func mustMeta(t *testing.T, s *Syncer, topic string) kafka.TopicMeta {
 	return meta.Topics[topic]
 }
 
+// applied carries out actions, with requests of the usual size.
+func applied(t *testing.T, dst *kafka.Cluster, actions []Action) []Result {
+	batch := topicsPerRequest
+	return Apply(within(t), dst, actions, &batch)
+}
+
 // creates returns n create actions.
 func creates(n int, settings ...Setting) []Action {
 	var out []Action
@@ -62,19 +68,28 @@ func picky(c *kafkatest.Fake, judge func(*kmsg.CreateTopicsRequest, kmsg.CreateT
 func TestApply_ChunkIsHalvedWhenRefused(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.NewFake(t)
-	picky(c, func(req *kmsg.CreateTopicsRequest, _ kmsg.CreateTopicsRequestTopic) (*kerr.Error, string) {
+	requests := picky(c, func(req *kmsg.CreateTopicsRequest, _ kmsg.CreateTopicsRequestTopic) (*kerr.Error, string) {
 		if len(req.Topics) > 5 {
 			return kerr.PolicyViolation, "cannot contain more than 5"
 		}
 		return nil, ""
 	})
-	for _, r := range Apply(within(t), dial(t, "dst", c, ""), creates(43)) {
-		if r.Err != nil {
-			t.Fatalf("%s: %v", r.DstTopic, r.Err)
+	batch, dst := topicsPerRequest, dial(t, "dst", c, "")
+	all := creates(200)
+	for _, actions := range [][]Action{all[:43], all[43:]} {
+		requests.Store(0)
+		for _, r := range Apply(within(t), dst, actions, &batch) {
+			if r.Err != nil {
+				t.Fatalf("%s: %v", r.DstTopic, r.Err)
+			}
 		}
 	}
+	// What was found out the first time is known the second time.
+	if n := requests.Load(); batch != 5 || n != 32 {
+		t.Errorf("%d requests for 157 topics, of %d topics each", n, batch)
+	}
 	made, err := kadm.NewClient(c.Admin()).ListTopics(within(t))
-	if err != nil || len(made) != 43 {
+	if err != nil || len(made) != 200 {
 		t.Errorf("%d topics, %v", len(made), err)
 	}
 }
@@ -97,7 +112,7 @@ func TestApply_UnknownSettingsAreLeftOut(t *testing.T) {
 	c := kafkatest.NewFake(t)
 	asked := picky(c, refuses(kerr.InvalidConfig, "Unknown topic config name: %s", "preallocate", configs.KeyAfterMax, configs.KeyBeforeMax))
 	actions := creates(20, append([]Setting{{"retention.ms", "5"}, {"preallocate", "true"}}, bounds()...)...)
-	for _, r := range Apply(within(t), dial(t, "dst", c, ""), actions) {
+	for _, r := range applied(t, dial(t, "dst", c, ""), actions) {
 		if r.Err != nil {
 			t.Fatalf("%s: %v", r.DstTopic, r.Err)
 		}
@@ -129,7 +144,7 @@ func TestApply_RefusedSettingsAreFoundOneByOne(t *testing.T) {
 		return nil, ""
 	})
 	actions := creates(2, Setting{"cleanup.policy", "compact"}, Setting{"retention.ms", "5"}, Setting{"segment.ms", "6"})
-	for _, r := range Apply(within(t), dial(t, "dst", c, ""), actions) {
+	for _, r := range applied(t, dial(t, "dst", c, ""), actions) {
 		if r.Err != nil || len(r.Left) != 2 || len(r.Settings) != 1 || len(r.Unknown) != 0 {
 			t.Errorf("%+v", r)
 		}
@@ -145,7 +160,7 @@ func TestApply_RefusedForAnotherReason(t *testing.T) {
 		}
 		return nil, ""
 	})
-	rs := Apply(within(t), dial(t, "dst", c, ""), creates(3, Setting{"retention.ms", "5"}))
+	rs := applied(t, dial(t, "dst", c, ""), creates(3, Setting{"retention.ms", "5"}))
 	if rs[0].Err != nil || rs[2].Err != nil {
 		t.Errorf("healthy topics: %v, %v", rs[0].Err, rs[2].Err)
 	}
@@ -163,7 +178,7 @@ func TestApply_DeniedNamesTheGrant(t *testing.T) {
 	picky(c, func(*kmsg.CreateTopicsRequest, kmsg.CreateTopicsRequestTopic) (*kerr.Error, string) {
 		return kerr.TopicAuthorizationFailed, "Authorization failed."
 	})
-	r := Apply(within(t), dial(t, "dst", c, ""), creates(1))[0]
+	r := applied(t, dial(t, "dst", c, ""), creates(1))[0]
 	if r.Err == nil || !strings.Contains(r.Err.Error(), "kafka-acls.sh") || !strings.Contains(r.Err.Error(), "--operation Create --topic topic-000") {
 		t.Errorf("error %v", r.Err)
 	}
@@ -173,8 +188,8 @@ func TestApply_TwoInstancesAtOnce(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.NewFake(t)
 	dst := dial(t, "dst", c, "")
-	Apply(within(t), dst, creates(2))
-	for _, r := range Apply(within(t), dst, creates(3)) {
+	applied(t, dst, creates(2))
+	for _, r := range applied(t, dst, creates(3)) {
 		if r.Err != nil || r.Existed != (r.DstTopic != "topic-002") {
 			t.Errorf("%s: existed %t, %v", r.DstTopic, r.Existed, r.Err)
 		}
@@ -186,14 +201,14 @@ func TestApply_GrowsAndNeverShrinks(t *testing.T) {
 	c := kafkatest.NewFake(t)
 	dst := dial(t, "dst", c, "")
 	kafkatest.Topic(t, c, kafkatest.TopicOptions{Name: "a", Partitions: 2})
-	rs := Apply(within(t), dst, []Action{
+	rs := applied(t, dst, []Action{
 		{Kind: Grow, Topic: "a", DstTopic: "a", From: 2, Partitions: 5},
 		{Kind: Grow, Topic: "none", DstTopic: "none", From: 2, Partitions: 5},
 	})
 	if rs[0].Err != nil || rs[1].Err == nil {
 		t.Errorf("errors %v, %v", rs[0].Err, rs[1].Err)
 	}
-	if r := Apply(within(t), dst, []Action{{Kind: Grow, Topic: "a", DstTopic: "a", From: 2, Partitions: 3}})[0]; r.Err == nil {
+	if r := applied(t, dst, []Action{{Kind: Grow, Topic: "a", DstTopic: "a", From: 2, Partitions: 3}})[0]; r.Err == nil {
 		t.Error("5 partitions became 3")
 	}
 }

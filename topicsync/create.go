@@ -17,7 +17,7 @@ import (
 
 // createAll creates topics. What the target refuses of a topic's settings is left out, or with Action.Strict is all that is
 // found out.
-func createAll(ctx context.Context, dst *kafka.Cluster, rs []*Result) {
+func createAll(ctx context.Context, dst *kafka.Cluster, rs []*Result, batch *int) {
 	var now []*Result
 	for _, r := range rs {
 		if r.Strict {
@@ -26,22 +26,22 @@ func createAll(ctx context.Context, dst *kafka.Cluster, rs []*Result) {
 		now = append(now, r)
 	}
 	strict := slices.DeleteFunc(slices.Clone(rs), func(r *Result) bool { return !r.Strict })
-	createWithout(ctx, dst, strict, true)
+	createWithout(ctx, dst, strict, true, batch)
 	for _, r := range strict {
 		if r.Err == nil && len(r.Refused) == 0 {
 			now = append(now, r)
 		}
 	}
-	createWithout(ctx, dst, now, false)
+	createWithout(ctx, dst, now, false, batch)
 }
 
 // createWithout creates topics, or with onlyValidate asks whether they would be. A target names one setting at a time that
 // it refuses, so those that were refused are sent again without it, all together, until each topic is created or refused
 // for something else.
-func createWithout(ctx context.Context, dst *kafka.Cluster, rs []*Result, onlyValidate bool) {
+func createWithout(ctx context.Context, dst *kafka.Cluster, rs []*Result, onlyValidate bool, batch *int) {
 	for len(rs) > 0 {
-		for chunk := range slices.Chunk(rs, topicsPerRequest) {
-			halving(chunk, func(rs []*Result) { createOnce(ctx, dst, rs, onlyValidate) })
+		for chunk := range slices.Chunk(rs, *batch) {
+			halving(chunk, batch, func(rs []*Result) { createOnce(ctx, dst, rs, onlyValidate) })
 		}
 		unknown := make(map[string]string)
 		var again []*Result

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"lockstep/internal/pause"
 	"lockstep/topicsync/drift"
 )
 
@@ -18,7 +19,9 @@ import (
 type KeeperOptions struct {
 	Parts []drift.Part
 	// Scope returns what the newest pass over the topics saw; false before the first one.
-	Scope    func() (drift.Scope, bool)
+	Scope func() (drift.Scope, bool)
+	// Held says why nothing may be written now, "" when it may. Optional.
+	Held     func() string
 	Interval time.Duration // between two passes; 30 s when 0
 	Logger   *slog.Logger
 	Now      func() time.Time
@@ -53,7 +56,8 @@ func (r Report) Items() []drift.Item {
 }
 
 const (
-	keepEvery = 30 * time.Second
+	keepEvery   = 30 * time.Second
+	restAtLeast = time.Second
 	// firstKeep is how soon a Keeper looks again whether there is something to look after.
 	firstKeep = 200 * time.Millisecond
 )
@@ -70,18 +74,27 @@ func NewKeeper(o KeeperOptions) *Keeper {
 // Run makes passes until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		pause := k.o.Interval
+		wait := k.o.Interval
 		if !k.once(ctx) {
-			pause = firstKeep
+			wait = firstKeep
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-k.wake:
-		case <-ctx.Done():
+		if !k.rest(ctx, wait) {
+			return
 		}
-		timer.Stop()
 	}
+}
+
+// rest waits for the next pass, at most until it is woken, but for restAtLeast: many new topics are looked at together.
+func (k *Keeper) rest(ctx context.Context, d time.Duration) bool {
+	pause.For(ctx, min(d, restAtLeast))
+	timer := time.NewTimer(max(0, d-restAtLeast))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-k.wake:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // Wake has the next pass begin at once.
@@ -104,11 +117,14 @@ var errNoTopics = errors.New("the topics have not been looked at yet")
 
 // once makes an ordinary pass, and returns false when there was nothing to go by.
 func (k *Keeper) once(ctx context.Context) bool {
-	scope, ok := k.o.Scope()
-	if !ok || !k.take(ctx) {
+	if !k.take(ctx) {
 		return false
 	}
 	defer k.give()
+	scope, ok := k.o.Scope()
+	if !ok || k.held() != nil {
+		return false
+	}
 	r := k.pass(ctx, scope)
 	if ctx.Err() != nil {
 		return true // what was not looked at is no news
@@ -119,6 +135,17 @@ func (k *Keeper) once(ctx context.Context) bool {
 	k.mu.Unlock()
 	k.tell(was, r)
 	return true
+}
+
+// held returns why nothing may be written.
+func (k *Keeper) held() error {
+	if k.o.Held == nil {
+		return nil
+	}
+	if why := k.o.Held(); why != "" {
+		return errors.New(why)
+	}
+	return nil
 }
 
 func (k *Keeper) take(ctx context.Context) bool {
@@ -207,18 +234,21 @@ func (k *Keeper) Diff(ctx context.Context, topics []string) (Report, error) {
 }
 
 func (k *Keeper) special(ctx context.Context, o *drift.Order, full bool) (Report, error) {
+	if !k.take(ctx) {
+		return Report{}, context.Cause(ctx)
+	}
+	defer k.give()
 	scope, ok := k.o.Scope()
 	if !ok {
 		return Report{}, errNoTopics
+	}
+	if err := k.held(); err != nil && !o.DryRun {
+		return Report{}, err
 	}
 	scope.Order, scope.Full = o, full
 	if len(o.Topics) > 0 {
 		scope.Topics = slices.DeleteFunc(slices.Clone(scope.Topics), func(t drift.Topic) bool { return !o.Covers(t.Src) })
 	}
-	if !k.take(ctx) {
-		return Report{}, context.Cause(ctx)
-	}
-	defer k.give()
 	r := k.pass(ctx, scope)
 	if !o.DryRun {
 		defer k.Wake() // what the ordinary pass shows is to be as new

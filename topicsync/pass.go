@@ -245,7 +245,7 @@ func (s *Syncer) change(ctx context.Context, l *look) {
 		return
 	}
 	var changed []string
-	results := Apply(ctx, s.o.Dst, actions)
+	results := Apply(ctx, s.o.Dst, actions, &s.batch)
 	for _, r := range results {
 		s.applied(l, r, now)
 		changed = append(changed, r.DstTopic)

@@ -17,9 +17,7 @@ func (s *Syncer) Scope() (drift.Scope, bool) {
 	if s.seen == nil {
 		return drift.Scope{}, false
 	}
-	out := *s.seen
-	out.Link = s.link
-	return out, true
+	return *s.seen, true
 }
 
 // scopeOf takes a scope out of a look.
@@ -35,15 +33,18 @@ func scopeOf(l *look) drift.Scope {
 			Partitions: len(w.Src.Parts), DstPartitions: len(w.Dst.Parts), Replicas: replicas(w.Src), DstReplicas: replicas(w.Dst)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.dst.Topics)) {
-		if !ours[name] && !own(l.dst.Topics[name]) {
+		switch {
+		case ours[name]:
+		case own(l.dst.Topics[name]):
+			s.Own = append(s.Own, name)
+		default:
 			s.Foreign = append(s.Foreign, name)
 		}
 	}
 	return s
 }
 
-// own reports whether a topic is the brokers', lockstep's or MirrorMaker 2's.
+// own reports whether a topic is the brokers' or lockstep's.
 func own(t kafka.TopicMeta) bool {
-	return t.Internal || strings.HasPrefix(t.Name, "__") || strings.HasPrefix(t.Name, "lockstep.") || strings.HasPrefix(t.Name, "mm2-") ||
-		strings.HasSuffix(t.Name, ".internal") || strings.HasSuffix(t.Name, "heartbeats")
+	return t.Internal || strings.HasPrefix(t.Name, "__") || strings.HasPrefix(t.Name, "lockstep.")
 }

@@ -83,11 +83,12 @@ const (
 
 // Syncer keeps the topics of one link in step and offers its lanes. Its methods may be called from any goroutine.
 type Syncer struct {
-	o    Options // Link and Links are those to begin with; see SetLink
-	log  *slog.Logger
-	pass chan struct{} // holds an element while a pass runs
-	wake chan struct{} // holds an element when the next pass is not to be waited for
-	meet collisions    // used by passes only
+	o     Options // Link and Links are those to begin with; see SetLink
+	log   *slog.Logger
+	pass  chan struct{} // holds an element while a pass runs
+	wake  chan struct{} // holds an element when the next pass is not to be waited for
+	meet  collisions    // used by passes only, as is
+	batch int           // how many topics the target takes in one request
 
 	mu      sync.Mutex        // guards the fields below; never held across I/O
 	link    config.Link       // in force from the next pass on
@@ -132,7 +133,7 @@ func New(o Options) *Syncer {
 	}
 	return &Syncer{
 		pass: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		link: o.Link, links: o.Links,
+		link: o.Link, links: o.Links, batch: topicsPerRequest,
 		o: o, log: o.Logger.With("link", o.Link.Name),
 		topics: make(map[string]*topic), refuse: make(map[string]string),
 	}
@@ -205,6 +206,7 @@ func (s *Syncer) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ids = [len(s.ids)]string{}
+	s.seen = nil
 	clear(s.topics)
 }
 

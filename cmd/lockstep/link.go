@@ -304,6 +304,7 @@ func (l *link) Offer(_ context.Context, _ string, ready []topicsync.Ready) error
 		as[i] = replicator.Assignment{Lane: r.Lane, Identity: r.Identity, Limits: r.Limits.Batch(), Born: r.BornAfterStart || l.young && !r.Chosen}
 	}
 	l.manager.Offer(as)
+	l.keeper.Wake() // what belongs to new topics follows at once
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"lockstep/checkpoint"
 	"lockstep/config"
 	"lockstep/replicator"
+	"lockstep/topicsync"
 )
 
 // links are the links of a running process. One goroutine, in run, starts and ends them; anybody may look.
@@ -75,6 +76,17 @@ func (s *links) groups() []checkpoint.LinkGroups {
 	for _, r := range s.now() {
 		if r.link != nil {
 			out = append(out, checkpoint.LinkGroups{Link: r.cfg.Name, Pass: r.link.groups.Last(), Ages: r.link.ages(), Alarms: r.link.alarms.All()})
+		}
+	}
+	return out
+}
+
+// topics returns the topics of every link.
+func (s *links) topics() []topicsync.LinkTopics {
+	var out []topicsync.LinkTopics
+	for _, r := range s.now() {
+		if r.link != nil {
+			out = append(out, topicsync.LinkTopics{Link: r.cfg.Name, Topics: r.link.syncer.Topics(), Report: r.link.keeper.Report()})
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func (j journals) parts(o partOptions) parts {
 		topicsync.Sizes{}, c,
 		acl.New(acl.Options{Source: o.src, Target: o.dst, Journal: j.acls, Logger: o.log}),
 		quota.New(quota.Options{Source: o.src, Target: o.dst, Journal: j.quotas, Own: o.own, Logger: o.log}),
-		quota.Users{Source: o.src, Target: o.dst},
+		quota.NewUsers(quota.Options{Source: o.src, Target: o.dst, Own: o.own, Logger: o.log}),
 	}}
 }
 
@@ -60,19 +61,40 @@ func (j journals) parts(o partOptions) parts {
 // the view runs.
 func (l *link) newTopics(cfg config.Link, all *config.Config, log *slog.Logger) {
 	j := newJournals(l.view, l.state)
-	l.trimmer = trim.New(trim.Options{Link: cfg.Name, Source: l.src, Target: l.dst, Lane: l.view.Lane, Topics: l.trimmable, Ours: j.configs.Made, Logger: l.log})
+	l.trimmer = trim.New(trim.Options{Link: cfg.Name, Source: l.src, Target: l.dst, Maps: trimMaps{l.view}, Topics: l.trimmable, Made: j.configs.Made, Logger: l.log})
 	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: log, Known: l.known,
 		Journal: j.configs, Open: l.trimmer.Can})
 	parts := j.parts(partOptions{src: l.src, dst: l.dst, own: []string{all.Clusters[cfg.Source].ClientID, all.Clusters[cfg.Target].ClientID},
 		canTrim: l.trimmer.Can, log: l.log})
 	l.configs = parts.configs
-	l.keeper = topicsync.NewKeeper(topicsync.KeeperOptions{Parts: parts.all, Scope: l.writableScope, Logger: l.log})
+	l.keeper = topicsync.NewKeeper(topicsync.KeeperOptions{Parts: parts.all, Scope: l.syncer.Scope, Held: l.holdsSettings, Logger: l.log})
 }
 
-// writableScope is what is to be kept in step now: nothing while the link is paused or not ours.
-func (l *link) writableScope() (drift.Scope, bool) {
-	s, ok := l.syncer.Scope()
-	return s, ok && l.holdsGroups().Writes == ""
+// holdsSettings says what keeps the link from writing on the target, "" for nothing: it is paused, or not ours, or its
+// source is another one than it was.
+func (l *link) holdsSettings() string {
+	h := l.holdsGroups()
+	return cmp.Or(h.Writes, h.Source)
+}
+
+// trimMaps are the maps of a link's lanes as the state topic holds them.
+type trimMaps struct{ view *offsetsync.View }
+
+// Lanes implements trim.Maps.
+func (m trimMaps) Lanes(ctx context.Context) (map[model.Lane]trim.Lane, error) {
+	if err := m.view.Barrier(ctx); err != nil {
+		return nil, err
+	}
+	out := make(map[model.Lane]trim.Lane)
+	for id, of := range m.view.Maps() {
+		if of.Fault != nil {
+			continue
+		}
+		src, _ := of.Map.Start()
+		_, dst := of.Map.End()
+		out[id] = trim.Lane{Identity: of.Identity, Start: src, Cursor: dst, Translate: func(src int64) int64 { return of.Map.Translate(src).Offset }}
+	}
+	return out, nil
 }
 
 // copiedTopics returns the topics that both sides have, as they were last seen.
@@ -103,8 +125,8 @@ func (l *link) trimMirrors(ctx context.Context) {
 
 // trimmable returns the topics whose mirrors may be trimmed now.
 func (l *link) trimmable() []drift.Topic {
-	s, ok := l.writableScope()
-	if !ok || s.Link.Configs.Retention != "open" || !s.Link.Configs.Sync {
+	s, ok := l.syncer.Scope()
+	if !ok || l.holdsSettings() != "" || s.Link.Configs.Retention != "open" || !s.Link.Configs.Sync {
 		return nil
 	}
 	return s.Topics
@@ -119,9 +141,6 @@ func (l *link) syncTopics(ctx context.Context, o model.Order) ([]model.OrderStep
 	}
 	if !l.ready.Load() {
 		return nil, errors.New("the link is not open yet")
-	}
-	if why := l.holdsGroups().Writes; why != "" {
-		return nil, errors.New(why)
 	}
 	if unknown := l.unknownTopics(o.Topics); len(unknown) > 0 {
 		return nil, fmt.Errorf("topics %q are not copied by link %s; lockstep topics list --all tells why", unknown, l.cfg.Name)

@@ -145,6 +145,12 @@ func (cannedBackend) Groups(context.Context, string) ([]api.Group, error) {
 	}, nil
 }
 
+func (b cannedBackend) Topics(context.Context, string) ([]api.Topic, error) { return nil, nil }
+
+func (b cannedBackend) Diff(context.Context, string, []string) (api.Diff, error) {
+	return api.Diff{}, nil
+}
+
 func (b cannedBackend) Group(ctx context.Context, link, group string) (api.GroupDetail, error) {
 	groups, _ := b.Groups(ctx, link)
 	for _, g := range groups {
@@ -159,30 +165,6 @@ func (b cannedBackend) Group(ctx context.Context, link, group string) (api.Group
 func (b cannedBackend) GroupHistory(ctx context.Context, link, group string) ([]api.GroupMoment, error) {
 	g, err := b.Group(ctx, link, group)
 	return []api.GroupMoment{{Link: link, Group: group, At: time.Unix(1_700_000_000, 0).UTC(), Positions: g.Positions}}, err
-}
-
-func (cannedBackend) Topics(context.Context, string) ([]api.Topic, error) {
-	none := api.Counts{ByState: map[string]int{}}
-	return []api.Topic{
-		{Link: "dr", Topic: "orders", TargetTopic: "orders", State: "copied", Partitions: 6, TargetPartitions: 6, Differs: api.Counts{Total: 1, ByState: map[string]int{"kept": 1}}},
-		{Link: "dr", Topic: "payments", TargetTopic: "staging.payments", State: "failed", Detail: "create topic: refused", Remedy: "start more brokers", Partitions: 3, Differs: none},
-		{Link: "dr", Topic: "secret", TargetTopic: "secret", State: api.TopicSkipped, Detail: `topics.exclude "secret" matches`, Differs: none},
-	}, nil
-}
-
-func (cannedBackend) Diff(_ context.Context, link string, topics []string) (api.Diff, error) {
-	one, two := "1000", "2000"
-	none := api.Counts{ByState: map[string]int{}}
-	d := api.Diff{Kinds: []api.Kept{{Kind: "acls", Condition: "not_applicable", Why: "cluster primary has no authorizer", Differs: none}, {Kind: "configs", Condition: "ok", Differs: none}},
-		Differences: []api.Difference{
-			{Link: link, Kind: "configs", Topic: "orders", TargetTopic: "orders", Name: "retention.ms", Source: &one, Target: &two, State: "opened", Why: "a mirror keeps records until the source has dropped them"},
-			{Link: link, Kind: "configs", Topic: "orders", TargetTopic: "orders", Name: "segment.ms", Source: &one, Target: &two, State: "kept", Why: "somebody else set it on the target",
-				Remedy: "lockstep topics sync dr:orders sets it to 1000", Side: "target"},
-		}}
-	if len(topics) > 0 && topics[0] == "quiet" {
-		d.Differences = d.Differences[:1]
-	}
-	return d, nil
 }
 
 func (cannedBackend) Gaps(context.Context, string) ([]api.Gap, error) {

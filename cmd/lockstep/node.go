@@ -19,6 +19,7 @@ import (
 	"lockstep/cluster"
 	"lockstep/config"
 	"lockstep/replicator"
+	"lockstep/topicsync"
 )
 
 // node is one running process: its clients, its links and its listeners.
@@ -52,7 +53,7 @@ func newNode(set *settings, log *slog.Logger, level *slog.LevelVar) (*node, erro
 	n.metrics = replicator.NewMetrics(n.registry)
 	n.links = newLinks(n)
 	n.registry.MustRegister(replicator.NewCollector(cfg.Metrics.PerLane, n.links.status))
-	n.registry.MustRegister(checkpoint.NewCollector(n.links.groups))
+	n.registry.MustRegister(checkpoint.NewCollector(n.links.groups), topicsync.NewCollector(n.links.topics))
 	n.reload = newReloader(set, n.apply, n.registry, log)
 	return n, nil
 }

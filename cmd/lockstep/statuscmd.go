@@ -209,6 +209,7 @@ func (a *app) linkTroubles(link api.Link) {
 	if link.GroupsUnread != "" && link.Reason == "" {
 		fmt.Fprintf(a.stdout, "\n%s: nothing is known of its consumer groups\n  %s\n", link.Name, link.GroupsUnread)
 	}
+	a.kindLines(link)
 	for _, p := range link.Problems {
 		what := "copied"
 		if p.State == api.TopicNotInSync {
@@ -216,6 +217,24 @@ func (a *app) linkTroubles(link api.Link) {
 		}
 		fmt.Fprintf(a.stdout, "\n%s: topic %s is not %s: %s\n  %s\n", link.Name, p.Topic, what, p.State, p.Detail)
 		a.remedy(p.Remedy)
+	}
+}
+
+// kindLines prints one line for each kind of things that are kept in step, and what is in the way of one.
+func (a *app) kindLines(link api.Link) {
+	if len(link.Kept) > 0 {
+		fmt.Fprintf(a.stdout, "\n%s besides records and groups:\n", link.Name)
+	}
+	for _, k := range link.Kept {
+		line := "  " + k.Kind + ": " + k.Condition
+		if k.Differs.Total > 0 {
+			line += fmt.Sprintf(" (%s: lockstep topics diff %s)", lanesText(k.Differs), link.Name)
+		}
+		fmt.Fprintln(a.stdout, line)
+		if k.Unkept() {
+			fmt.Fprintln(a.stdout, "    "+harmless(k.Why))
+			a.remedy(k.Remedy)
+		}
 	}
 }
 

@@ -19,28 +19,32 @@ func (a *app) topicsListCommand() *cobra.Command {
 	var link string
 	var all bool
 	c := &cobra.Command{
-		Use:   "list [LINK:TOPIC...]",
+		Use:   "list [LINK|LINK:TOPIC...]",
 		Short: "List the topics of the source: copied, or why not",
 		Long: "List the topics of the source: copied, or why not. DIFFERS counts what of a topic is not alike on the target, by state; " +
 			"lockstep topics diff shows it. Topics that the link leaves out show with --all, or when they are named." + offlineTopics,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeCopied,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			named, err := topicNames(args)
+			orders, err := linkOrTopicOrders("", args)
 			if err != nil {
 				return usage(err)
 			}
 			out := api.Topics{Schema: api.Schema, Topics: []api.Topic{}}
-			err = a.askTarget(cmd, link, func(b api.Backend, name string) error {
+			err = a.askTarget(cmd, cmp.Or(link, onlyLink(orders)), func(b api.Backend, name string) error {
+				names, wanted := topicsOf(orders, name)
+				if !wanted {
+					return nil
+				}
 				topics, err := b.Topics(cmd.Context(), name)
-				out.Topics = append(out.Topics, chooseTopics(topics, named, all)...)
+				out.Topics = append(out.Topics, chooseTopics(topics, names, all)...)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			if missing := named.missing(out.Topics); len(missing) > 0 {
-				return fmt.Errorf("the source has no topic %s", strings.Join(missing, ", "))
+			if missing := missingTopics(orders, out.Topics); len(missing) > 0 {
+				return usage(fmt.Errorf("the source has no topic %s: lockstep topics list --all shows its topics", strings.Join(missing, ", ")))
 			}
 			return a.print(out, a.topicsTable(out.Topics))
 		},
@@ -50,31 +54,23 @@ func (a *app) topicsListCommand() *cobra.Command {
 	return c
 }
 
-// named are topics that were asked for, as LINK:TOPIC; none means all.
-type named []string
-
-func topicNames(args []string) (named, error) {
-	for _, n := range args {
-		if topicPattern.FindStringSubmatch(n) == nil {
-			return nil, fmt.Errorf("topic %q: want LINK:TOPIC, as in dr:orders", n)
-		}
-	}
-	return args, nil
-}
-
-func (n named) missing(topics []api.Topic) (out []string) {
-	for _, name := range n {
-		if !slices.ContainsFunc(topics, func(t api.Topic) bool { return t.Link+":"+t.Topic == name }) {
-			out = append(out, name)
+// missingTopics are the names that the sources do not know.
+func missingTopics(orders []linkOrder, topics []api.Topic) (out []string) {
+	for _, o := range orders {
+		for _, name := range o.order.Topics {
+			if !slices.ContainsFunc(topics, func(t api.Topic) bool { return t.Link == o.link && t.Topic == name }) {
+				out = append(out, o.link+":"+name)
+			}
 		}
 	}
 	return out
 }
 
-func chooseTopics(topics []api.Topic, n named, all bool) []api.Topic {
+// chooseTopics returns the topics that are named, or without names those that are to be shown.
+func chooseTopics(topics []api.Topic, names []string, all bool) []api.Topic {
 	return slices.DeleteFunc(topics, func(t api.Topic) bool {
-		if len(n) > 0 {
-			return !slices.Contains(n, t.Link+":"+t.Topic)
+		if len(names) > 0 {
+			return !slices.Contains(names, t.Topic)
 		}
 		return !all && t.State == api.TopicSkipped
 	})
@@ -111,16 +107,16 @@ func (a *app) topicsDiffCommand() *cobra.Command {
 	var link string
 	var open bool
 	c := &cobra.Command{
-		Use:   "diff [LINK:TOPIC...]",
+		Use:   "diff [LINK|LINK:TOPIC...]",
 		Short: "Compare what belongs to topics on both sides",
 		Long: "Compare what belongs to topics on both sides: partitions, replication, settings with the brokers' defaults, permissions, quotas and users. " +
 			"SIDE says which side has to change for a difference to go; where it says lockstep, it sees to it by itself.\n\n" +
 			"Exit code 1 says that an operator has to act for something to be alike (states kept, held, refused, missing, unavailable); " +
-			"what differs on purpose does not count." + offlineTopics,
+			"or that something could not be compared; what differs on purpose does not count." + offlineTopics,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeCopied,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			orders, err := topicOrders("", args)
+			orders, err := linkOrTopicOrders("", args)
 			if err != nil {
 				return usage(err)
 			}
@@ -152,7 +148,7 @@ func (a *app) topicsDiffCommand() *cobra.Command {
 			for _, line := range cannot {
 				fmt.Fprintln(a.stderr, harmless(line))
 			}
-			return openDifferences(out.Differences)
+			return openDifferences(out)
 		},
 	}
 	c.Flags().StringVar(&link, "link", "", "only this link")
@@ -178,17 +174,26 @@ func topicsOf(orders []linkOrder, link string) (topics []string, wanted bool) {
 	return nil, len(orders) == 0
 }
 
-func openDifferences(ds []api.Difference) error {
-	n := 0
-	for _, d := range ds {
-		if d.Open() {
+// openDifferences is the error that a comparison ends with when somebody has to act.
+func openDifferences(d api.Diff) error {
+	n, unkept := 0, []string{}
+	for _, x := range d.Differences {
+		if x.Open() {
 			n++
 		}
 	}
-	if n == 0 {
-		return nil
+	for _, k := range d.Kinds {
+		if k.Unkept() {
+			unkept = append(unkept, k.Kind)
+		}
 	}
-	return fmt.Errorf("%s that an operator has to act upon", plural(n, "difference"))
+	switch {
+	case n > 0:
+		return fmt.Errorf("%s that an operator has to act upon", plural(n, "difference"))
+	case len(unkept) > 0:
+		return fmt.Errorf("not everything could be compared: %s", strings.Join(unkept, ", "))
+	}
+	return nil
 }
 
 func (a *app) diffTable(ds []api.Difference) *table {

@@ -63,6 +63,7 @@ func (p *Part) Pass(ctx context.Context, s drift.Scope) drift.Outcome {
 			w.WithGroups = false
 			in.keepGroups()
 		}
+		in.none = len(source) == 0
 		in.now, in.staged = Translate(source, w, s.Link.ACLs.Mode)
 	}
 	return p.finish(ctx, s, in, fault)

@@ -16,6 +16,7 @@ type input struct {
 	marks       map[Binding]mark // what lockstep has to do with
 	takeover    bool             // make what somebody removed on the target anew
 	confirm     int              // removals that an operator agrees to
+	none        bool             // the source has no permissions at all, which is believed only when an operator says so
 	topicOf     func(Binding) string
 }
 
@@ -125,7 +126,7 @@ func (p *plan) removals(in input, gone []Binding) {
 			ours++
 		}
 	}
-	held := lost > max(few, ours/10) && in.confirm < lost
+	held := (lost > max(few, ours/10) || in.none && lost > 0) && in.confirm < lost
 	for _, b := range gone {
 		i := in.item(b)
 		i.Target = drift.Text("set")

@@ -213,7 +213,7 @@ func newWorld(s drift.Scope, source, target []string) (World, error) {
 	for _, t := range s.Topics {
 		topics[t.Src] = t.Dst
 	}
-	w := World{Topics: topics, ForeignTopics: s.Foreign, Groups: make(map[string]string), WithGroups: link.ACLs.Groups && link.Groups.Sync,
+	w := World{Topics: topics, ForeignTopics: foreign(s), Groups: make(map[string]string), WithGroups: link.ACLs.Groups && link.Groups.Sync,
 		Topic: func(name string) (string, bool) {
 			ok, _ := link.Selects(name)
 			return link.TargetTopic(name), ok
@@ -231,6 +231,15 @@ func newWorld(s drift.Scope, source, target []string) (World, error) {
 	}
 	w.ForeignGroups = slices.DeleteFunc(slices.Clone(target), func(g string) bool { return copies[g] })
 	return w, nil
+}
+
+// foreign returns the topics that a permission on many names must not reach. On a standby lockstep's own and the brokers'
+// are among them; a migration carries everything over as it is.
+func foreign(s drift.Scope) []string {
+	if s.Link.ACLs.Mode == "migrate" {
+		return s.Foreign
+	}
+	return slices.Concat(s.Foreign, s.Own)
 }
 
 // renamePrefix returns the beginning that renamed names have in common when their names on the source begin with p.

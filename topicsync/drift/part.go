@@ -23,9 +23,10 @@ type Scope struct {
 	Link config.Link
 	// Topics are those that the link copies and that both sides have, by their name on the source.
 	Topics []Topic
-	// Foreign are the target's topics that are no copies of this link's, without the brokers' own and lockstep's own.
-	Foreign []string
-	Now     time.Time
+	// Foreign are the target's topics that are no copies of this link's, without the brokers' own and lockstep's own, which
+	// are Own.
+	Foreign, Own []string
+	Now          time.Time
 	// Full asks for everything that differs, brokers' defaults included.
 	Full bool
 	// Order is what an operator wants beyond an ordinary pass; nil for one.

@@ -10,37 +10,40 @@ import (
 	"lockstep/internal/statelog"
 )
 
-// kindQuota begins the keys of the quotas that lockstep wrote: one record for each entity.
+// kindQuota begins the keys of what lockstep wrote of quotas: quota/USER/CLIENT/IP, one record for each entity.
 const kindQuota = "quota"
 
 const recordVersion = 1
 
 // record is what the state topic holds of one entity.
 type record struct {
-	V      int             `json:"v"`
-	Limits map[string]base `json:"limits"`
+	V       int             `json:"v"`
+	Written map[string]base `json:"written"` // by key
 }
 
-// base is a limit that lockstep wrote. While a write is under way Was is what stood there before.
+// base is a limit that lockstep wrote. While a write is under way Was is what stood there before: whether the write took
+// effect is not known after a crash.
 type base struct {
-	Value   *float64 `json:"value"` // nil: it was removed
+	Value   *float64 `json:"value"` // nil: it is being removed
 	Was     *float64 `json:"was,omitempty"`
 	Pending bool     `json:"pending,omitempty"`
+	// Found says that somebody else's limit stood there when lockstep wrote it on an operator's order. It is never removed.
+	Found bool `json:"found,omitempty"`
 }
 
-// is reports whether what the target has is what lockstep wrote.
+// is reports whether what the target has is what lockstep left there.
 func (b base) is(theirs *float64) bool {
 	return same(b.Value, theirs) || b.Pending && same(b.Was, theirs)
 }
 
 func same(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Journal keeps which quotas lockstep wrote, in the state topic of a link. Its methods may be called from any goroutine.
+// Journal keeps what lockstep wrote of quotas, in the state topic of a link. Its methods may be called from any goroutine.
 type Journal struct {
 	log putter
 
 	mu sync.Mutex // guards of
-	of map[limit]base
+	of map[entity]map[string]base
 }
 
 // putter writes to a state topic.
@@ -58,15 +61,15 @@ type Handler interface {
 func NewJournal(view Handler, log *statelog.Log) *Journal { return newJournal(view, log) }
 
 func newJournal(view Handler, log putter) *Journal {
-	j := &Journal{log: log, of: make(map[limit]base)}
+	j := &Journal{log: log, of: make(map[entity]map[string]base)}
 	view.Handle(kindQuota, j.read)
 	return j
 }
 
 func (j *Journal) read(e statelog.Entry) error {
-	parts, ok := statelog.SplitKey(e.Key)
-	if !ok || len(parts) != 2 {
-		return fmt.Errorf("state record %q: want %s/ENTITY", e.Key, kindQuota)
+	who, ok := entityOf(e.Key)
+	if !ok {
+		return fmt.Errorf("state record %q: want %s/USER/CLIENT/IP", e.Key, kindQuota)
 	}
 	var r record
 	if e.Value != nil {
@@ -77,61 +80,76 @@ func (j *Journal) read(e statelog.Entry) error {
 			return fmt.Errorf("state record %q has version %d, this lockstep knows %d: update it", e.Key, r.V, recordVersion)
 		}
 	}
-	j.set(Entity(parts[1]), r.Limits)
+	j.set(who, r.Written)
 	return nil
 }
 
-func (j *Journal) set(e Entity, limits map[string]base) {
+func (j *Journal) set(e entity, written map[string]base) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	maps.DeleteFunc(j.of, func(l limit, _ base) bool { return l.entity == e })
-	for key, b := range limits {
-		j.of[limit{e, key}] = b
+	if len(written) == 0 {
+		delete(j.of, e)
+		return
 	}
+	j.of[e] = written
 }
 
+// all returns every limit that lockstep wrote.
 func (j *Journal) all() map[limit]base {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return maps.Clone(j.of)
+	out := make(map[limit]base)
+	for e, written := range j.of {
+		for key, b := range written {
+			out[limit{e, key}] = b
+		}
+	}
+	return out
 }
 
-// note makes changes durable and then shows them; a nil base forgets a limit.
+// note makes changes durable and then shows them; a nil base is forgotten. Nothing that builds upon them may be written
+// before.
 func (j *Journal) note(ctx context.Context, changes map[limit]*base) error {
-	after := make(map[Entity]map[string]base)
-	all := j.all()
-	for l := range changes {
-		after[l.entity] = make(map[string]base)
+	if len(changes) == 0 {
+		return nil
 	}
-	for l, b := range all {
-		if limits, ok := after[l.entity]; ok {
-			limits[l.key] = b
-		}
-	}
-	for l, b := range changes {
-		if b == nil {
-			delete(after[l.entity], l.key)
-		} else {
-			after[l.entity][l.key] = *b
-		}
-	}
-	var entries []statelog.Entry
-	for e, limits := range after {
-		entry := statelog.Entry{Partition: statelog.PartitionOf(string(e), 0), Key: statelog.Key(kindQuota, string(e))}
-		if len(limits) > 0 {
-			value, err := json.Marshal(record{V: recordVersion, Limits: limits})
+	after := j.changed(changes)
+	entries := make([]statelog.Entry, 0, len(after))
+	for e, written := range after {
+		entry := statelog.Entry{Partition: statelog.PartitionOf(e.recordKey(), 0), Key: e.recordKey()}
+		if len(written) > 0 {
+			value, err := json.Marshal(record{V: recordVersion, Written: written})
 			if err != nil {
-				return fmt.Errorf("store the quotas of %s: %w", e, err)
+				return fmt.Errorf("store what is written of the quotas of %s: %w", e, err)
 			}
 			entry.Value = value
 		}
 		entries = append(entries, entry)
 	}
 	if err := j.log.Put(ctx, entries...); err != nil {
-		return fmt.Errorf("store the quotas of %d entities: %w", len(entries), err)
+		return fmt.Errorf("store what is written of the quotas of %d entities: %w", len(entries), err)
 	}
-	for e, limits := range after {
-		j.set(e, limits)
+	for e, written := range after {
+		j.set(e, written)
 	}
 	return nil
+}
+
+// changed returns what is written of the entities that changes concern, with the changes made.
+func (j *Journal) changed(changes map[limit]*base) map[entity]map[string]base {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	after := make(map[entity]map[string]base)
+	for l, b := range changes {
+		if after[l.entity] == nil {
+			after[l.entity] = make(map[string]base)
+			maps.Copy(after[l.entity], j.of[l.entity])
+		}
+		if b == nil {
+			delete(after[l.entity], l.key)
+		} else {
+			after[l.entity][l.key] = *b
+		}
+	}
+	return after
 }

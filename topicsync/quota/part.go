@@ -5,195 +5,187 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/internal/kafka"
 	"lockstep/topicsync/drift"
 )
 
-const requestTimeout = 15 * time.Second
-
-// Options are what a Part needs.
+// Options are what a Part and Users need.
 type Options struct {
 	Source, Target *kafka.Cluster
-	Journal        *Journal
-	Own            []string // beginnings of lockstep's client ids
+	Journal        *Journal // of a Part
+	Own            []string // client ids of lockstep's own clients: an id, and what begins with it and a dash
 	Logger         *slog.Logger
 }
 
 // Part keeps client quotas. It implements drift.Part.
 type Part struct {
-	o   Options
-	log *slog.Logger
+	o       Options
+	log     *slog.Logger
+	refused map[limit]refusal
+}
+
+// refusal is what the target did not take.
+type refusal struct {
+	value string
+	err   error
+	at    time.Time
+}
+
+const (
+	// refusedFor is how long a limit that the target refused is not asked for again: its brokers may be other ones by then.
+	refusedFor = time.Hour
+	// deniedFor is the same where a permission was missing.
+	deniedFor = 5 * time.Minute
+)
+
+// holds reports whether a write is not to be tried again yet.
+func (r refusal) holds(w write, now time.Time) bool {
+	age := refusedFor
+	if drift.Denied(r.err) {
+		age = deniedFor
+	}
+	return r.err != nil && r.value == describe(w.value) && now.Sub(r.at) < age
 }
 
 // New returns a Part. It does no I/O.
 func New(o Options) *Part {
-	return &Part{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))}
+	return &Part{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), refused: make(map[limit]refusal)}
 }
 
 // Kind implements drift.Part.
 func (p *Part) Kind() drift.Kind { return drift.Quota }
 
-// Pass implements drift.Part. Quotas are as they are to be before a promotion already.
+// Pass implements drift.Part. Quotas concern no single topic: an order for some topics does not touch them.
 func (p *Part) Pass(ctx context.Context, s drift.Scope) drift.Outcome {
-	if !s.Link.Quotas.Sync || s.Promotes() {
+	if !s.Link.Quotas.Sync || s.Order != nil && !s.Order.Covers("") {
 		return drift.Outcome{Condition: drift.Off}
 	}
-	source, err := observe(ctx, p.o.Source)
-	if err != nil {
-		return cannot(p.o.Source, "read quotas", "DescribeConfigs", err)
+	in := input{link: s.Link.Name, bases: p.o.Journal.all(), own: p.o.Own, full: s.Full}
+	if s.Order != nil {
+		in.takeover, in.confirm = s.Order.Takeover, s.Order.Confirm
 	}
-	target, err := observe(ctx, p.o.Target)
-	if err != nil {
-		return cannot(p.o.Target, "read quotas", "DescribeConfigs", err)
+	var err error
+	if in.target, err = observe(ctx, p.o.Target); err != nil {
+		return cannot(p.o.Target, "client quotas", "DescribeConfigs", err)
 	}
-	in := input{link: s.Link.Name, source: source, target: target, bases: p.o.Journal.all(), own: p.o.Own,
-		overwrite: s.Order != nil && s.Order.Takeover && s.Order.Covers("")}
-	pl := in.plan()
+	if s.Promotes() {
+		in.source = written(in.bases) // without the source: what was under way is finished
+	} else if in.source, err = observe(ctx, p.o.Source); err != nil {
+		return cannot(p.o.Source, "client quotas", "DescribeConfigs", err)
+	}
+	return p.finish(ctx, s, in.plan())
+}
+
+// written returns the limits that lockstep wrote.
+func written(bases map[limit]base) map[limit]float64 {
+	out := make(map[limit]float64)
+	for l, b := range bases {
+		if b.Value != nil {
+			out[l] = *b.Value
+		}
+	}
+	return out
+}
+
+// finish carries a plan out and says how things stand.
+func (p *Part) finish(ctx context.Context, s drift.Scope, pl plan) drift.Outcome {
+	p.leaveRefused(s, &pl)
 	o := drift.Outcome{Condition: drift.OK}
+	for _, i := range pl.items {
+		if i.State == drift.Unavailable {
+			o.Condition, o.Why, o.Remedy = drift.Partly, i.Why, i.Remedy
+		}
+	}
 	if !s.DryRun() {
-		if err := p.carryOut(ctx, pl, in.bases); err != nil {
-			o = cannot(p.o.Target, "change quotas", "AlterConfigs", err)
-			o.Condition = drift.Partly
+		if err := p.carryOut(ctx, s, pl); err != nil {
+			o.Condition, o.Why = drift.Partly, err.Error()
+			if drift.Denied(err) {
+				o.Remedy = drift.Grant("AlterConfigs", "--cluster")
+			}
 		}
 	}
 	o.Items = pl.sorted()
 	return o
 }
 
-// carryOut notes and then does what a plan says.
-func (p *Part) carryOut(ctx context.Context, pl plan, before map[limit]base) error {
-	if len(pl.notes) > 0 {
-		if err := p.o.Journal.note(ctx, pl.notes); err != nil {
-			return err
+// leaveRefused takes writes out of a plan that the target refused not long ago, unless an operator orders the pass.
+func (p *Part) leaveRefused(s drift.Scope, pl *plan) {
+	if s.Order != nil {
+		return
+	}
+	var ws []write
+	for _, w := range pl.writes {
+		if r := p.refused[w.limit]; r.holds(w, s.Now) {
+			pl.refuse(w, r.err)
+			delete(pl.notes, w.limit)
+			continue
 		}
+		ws = append(ws, w)
 	}
-	if len(pl.changes) == 0 {
-		return nil
+	pl.writes = ws
+}
+
+func describe(v *float64) string {
+	if v == nil {
+		return ""
 	}
-	errs := alter(ctx, p.o.Target, pl.changes)
-	after := make(map[limit]*base)
-	var first error
-	done := 0
-	for n, ch := range pl.changes {
-		i := pl.items[ch.limit]
-		switch err := errs[n]; {
-		case err == nil:
-			i.Done = true
+	return *text(v)
+}
+
+// refuse says that the target does not take a write.
+func (p plan) refuse(w write, err error) {
+	i := p.items[w.limit]
+	i.State, i.Err, i.Why, i.Side, i.Does = drift.Refused, err, err.Error(), drift.Target, ""
+	if drift.Denied(err) {
+		i.State, i.Remedy = drift.Unavailable, drift.Grant("AlterConfigs", "--cluster")
+	}
+}
+
+// carryOut notes and then does what a plan says. It returns the first failure that is not one limit's own.
+func (p *Part) carryOut(ctx context.Context, s drift.Scope, pl plan) error {
+	before := p.o.Journal.all()
+	if err := p.o.Journal.note(ctx, pl.notes); err != nil {
+		return err
+	}
+	var fault error
+	done, after := 0, make(map[limit]*base)
+	for n, err := range alter(ctx, p.o.Target, pl.writes) {
+		w := pl.writes[n]
+		if err == nil {
+			pl.items[w.limit].Done = true
 			done++
-			if after[ch.limit] = nil; ch.value != nil {
-				after[ch.limit] = &base{Value: ch.value}
+			after[w.limit] = pl.done(w)
+			delete(p.refused, w.limit)
+			continue
+		}
+		pl.refuse(w, err)
+		if refused(err) || drift.Denied(err) { // it was not written
+			p.refused[w.limit] = refusal{describe(w.value), err, s.Now}
+			after[w.limit] = nil
+			if b, ok := before[w.limit]; ok {
+				after[w.limit] = &b
 			}
-		default:
-			i.Err, i.State, i.Why = err, drift.Refused, err.Error()
-			first = cmp.Or(first, err)
-			if drift.Denied(err) {
-				i.State, i.Remedy = drift.Unavailable, drift.Grant("AlterConfigs", "--cluster")
-			}
-			if drift.Denied(err) { // certainly not done
-				if after[ch.limit] = nil; before[ch.limit] != (base{}) {
-					b := before[ch.limit]
-					after[ch.limit] = &b
-				}
-			}
+		}
+		if fault == nil && !refused(err) {
+			fault = fmt.Errorf("change quotas on cluster %s: %w", p.o.Target.Name(), err)
 		}
 	}
 	if done > 0 {
 		p.log.Info("changed quotas on the target", "count", done)
 	}
-	return cmp.Or(first, p.o.Journal.note(ctx, after))
+	return cmp.Or(p.o.Journal.note(ctx, after), fault)
 }
 
-// cannot says why something cannot be looked after.
+// cannot says why things of a cluster cannot be looked after.
 func cannot(c *kafka.Cluster, what, operation string, err error) drift.Outcome {
-	o := drift.Outcome{Condition: drift.Unreachable, Why: fmt.Sprintf("%s of cluster %s: %v", what, c.Name(), err)}
 	switch {
 	case drift.Denied(err):
-		o.Remedy = drift.Grant(operation, "--cluster")
+		return drift.Outcome{Condition: drift.Unreachable, Why: fmt.Sprintf("cluster %s does not let lockstep read %s: %v", c.Name(), what, err),
+			Remedy: drift.Grant(operation, "--cluster")}
 	case drift.Unsupported(err):
-		o.Why = fmt.Sprintf("%s of cluster %s: it does not know the request", what, c.Name())
+		return drift.Outcome{Condition: drift.Unreachable, Why: fmt.Sprintf("cluster %s does not know requests for %s", c.Name(), what)}
 	}
-	return o
-}
-
-// observe returns all client quotas of a cluster.
-func observe(ctx context.Context, c *kafka.Cluster) (map[limit]float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	resp, err := kmsg.NewPtrDescribeClientQuotasRequest().RequestWith(ctx, c.Admin())
-	if err != nil {
-		return nil, err
-	}
-	if err := drift.BrokerError(resp.ErrorCode, resp.ErrorMessage); err != nil {
-		return nil, err
-	}
-	out := make(map[limit]float64)
-	for _, e := range resp.Entries {
-		parts := make([]part, 0, len(e.Entity))
-		for _, x := range e.Entity {
-			parts = append(parts, part{x.Type, x.Name})
-		}
-		for _, v := range e.Values {
-			out[limit{entityOf(parts), v.Key}] = v.Value
-		}
-	}
-	return out, nil
-}
-
-// alter changes quotas, and returns what became of each. Limits of one entity go together.
-func alter(ctx context.Context, c *kafka.Cluster, changes []change) []error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	byEntity := make(map[Entity][]int)
-	for n, ch := range changes {
-		byEntity[ch.entity] = append(byEntity[ch.entity], n)
-	}
-	req := kmsg.NewPtrAlterClientQuotasRequest()
-	for _, e := range slices.Sorted(maps.Keys(byEntity)) {
-		x := kmsg.NewAlterClientQuotasRequestEntry()
-		for _, p := range e.parts() {
-			y := kmsg.NewAlterClientQuotasRequestEntryEntity()
-			y.Type, y.Name = p.kind, p.name
-			x.Entity = append(x.Entity, y)
-		}
-		for _, n := range byEntity[e] {
-			op := kmsg.NewAlterClientQuotasRequestEntryOp()
-			op.Key = changes[n].key
-			if op.Remove = changes[n].value == nil; !op.Remove {
-				op.Value = *changes[n].value
-			}
-			x.Ops = append(x.Ops, op)
-		}
-		req.Entries = append(req.Entries, x)
-	}
-	errs := make([]error, len(changes))
-	resp, err := req.RequestWith(ctx, c.Admin())
-	answers := make(map[Entity]error)
-	if err == nil {
-		for _, e := range resp.Entries {
-			parts := make([]part, 0, len(e.Entity))
-			for _, x := range e.Entity {
-				parts = append(parts, part{x.Type, x.Name})
-			}
-			answers[entityOf(parts)] = drift.BrokerError(e.ErrorCode, e.ErrorMessage)
-		}
-	}
-	for n, ch := range changes {
-		answer, ok := answers[ch.entity]
-		switch {
-		case err != nil:
-			errs[n] = err
-		case !ok:
-			errs[n] = fmt.Errorf("the broker's answer leaves %s out: %w", ch.entity, kerr.UnknownServerError)
-		default:
-			errs[n] = answer
-		}
-	}
-	return errs
+	return drift.Outcome{Condition: drift.Unreachable, Why: err.Error()}
 }

@@ -1,0 +1,9 @@
+package quota
+
+import (
+	"testing"
+
+	"lockstep/internal/kafkatest"
+)
+
+func TestMain(m *testing.M) { kafkatest.Main(m) }

@@ -1,0 +1,9 @@
+package trim
+
+import (
+	"testing"
+
+	"lockstep/internal/kafkatest"
+)
+
+func TestMain(m *testing.M) { kafkatest.Main(m) }
