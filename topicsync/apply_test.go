@@ -85,7 +85,7 @@ func TestApply_ChunkIsHalvedWhenRefused(t *testing.T) {
 		}
 	}
 	// What was found out the first time is known the second time.
-	if n := requests.Load(); batch != 5 || n != 32 {
+	if n := int(requests.Load()); batch > 5 || n != (157+batch-1)/batch {
 		t.Errorf("%d requests for 157 topics, of %d topics each", n, batch)
 	}
 	made, err := kadm.NewClient(c.Admin()).ListTopics(within(t))
