@@ -74,9 +74,17 @@ type Link struct {
 	Kept []Kept `json:"kept,omitempty"`
 	// Pauses are in force.
 	Pauses []Pause `json:"pauses,omitempty"`
+	// Unmatched are patterns of topics.include that match no topic of the source.
+	Unmatched []Unmatched `json:"unmatched,omitempty"`
 	// Problems are topics that the link should copy, or write for readers of MirrorMaker 2, and cannot. They may have no lanes
 	// that would show it.
 	Problems []TopicProblem `json:"problems,omitempty"`
+}
+
+// Unmatched is a pattern that selects nothing, and what it may have been meant for.
+type Unmatched struct {
+	Pattern string `json:"pattern"`
+	Hint    string `json:"hint"`
 }
 
 // Pause holds a link, or one topic of it, until it is resumed.

@@ -50,6 +50,7 @@ func (s *Syncer) once(ctx context.Context) (open int, err error) {
 	s.offer(ctx, l)
 	s.gone(ctx, l)
 	s.keepScope(l)
+	s.noteUnmatched(l)
 	return s.publish(l), ctx.Err()
 }
 

@@ -101,8 +101,10 @@ type Syncer struct {
 	ids     [2]string         // the clusters' ids, source and target
 	refuse  map[string]string // settings that the target does not know
 	nodes   int               // the target's brokers
-	seen    *drift.Scope      // by the newest pass; never changed
-	minISR  int               // their default of min.insync.replicas; 0: not known
+	nothing map[string]int    // patterns that match nothing, and for how many passes in a row
+	misses  []config.Unmatched
+	seen    *drift.Scope // by the newest pass; never changed
+	minISR  int          // their default of min.insync.replicas; 0: not known
 }
 
 // topic is what a Syncer remembers of a source topic.

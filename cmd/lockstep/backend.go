@@ -69,6 +69,9 @@ func (r *running) show() api.Link {
 		a.SourceID, a.TargetID, a.Pauses = claim.SourceCluster, claim.TargetCluster, apiPauses(r.link.view.Pauses())
 		a.Problems = append(problems(r.link.syncer.Topics(), time.Now()), r.link.mirrorProblems(time.Now())...)
 		a.Groups, a.Alarms = r.link.groupView().counts(), countAlarms(r.link.alarms.All())
+		for _, u := range r.link.syncer.Unmatched() {
+			a.Unmatched = append(a.Unmatched, api.Unmatched{Pattern: u.Pattern, Hint: u.Hint})
+		}
 		a.Kept = kept(r.link.keeper.Report())
 		a.GroupsUnread = groupsUnread(r.link.groups.Last())
 	}

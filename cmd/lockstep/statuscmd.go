@@ -210,6 +210,12 @@ func (a *app) linkTroubles(link api.Link) {
 		fmt.Fprintf(a.stdout, "\n%s: nothing is known of its consumer groups\n  %s\n", link.Name, link.GroupsUnread)
 	}
 	a.kindLines(link)
+	for _, u := range link.Unmatched {
+		fmt.Fprintf(a.stdout, "\n%s: topics.include %q matches no topic of %s\n", link.Name, u.Pattern, link.Source)
+		if u.Hint != "" {
+			fmt.Fprintf(a.stdout, "  %s\n", harmless(u.Hint))
+		}
+	}
 	for _, p := range link.Problems {
 		what := "copied"
 		if p.State == api.TopicNotInSync {

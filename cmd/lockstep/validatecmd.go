@@ -231,6 +231,9 @@ func (v *validator) link(ctx context.Context, l config.Link) {
 		return
 	}
 	v.topics(l, src, dst)
+	for _, u := range l.Unmatched(sortedKeys(src.Topics)) {
+		v.add("link "+l.Name+" topics", resultWarning, fmt.Sprintf("topics.include %q matches no topic of %s", u.Pattern, l.Source), u.Hint)
+	}
 	v.stateTopic(ctx, l)
 	v.permissions(ctx, l)
 }

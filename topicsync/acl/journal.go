@@ -60,8 +60,11 @@ const (
 type Journal struct {
 	log putter
 
-	mu sync.Mutex // guards of
+	mu sync.Mutex // guards the fields below
 	of map[resource]map[Binding]mark
+	// wrote are resources that this process has written. It is the only one that does, and what the view reads of them
+	// later is older than what is known.
+	wrote map[resource]bool
 }
 
 // putter writes to a state topic.
@@ -79,7 +82,7 @@ type Handler interface {
 func NewJournal(view Handler, log *statelog.Log) *Journal { return newJournal(view, log) }
 
 func newJournal(view Handler, log putter) *Journal {
-	j := &Journal{log: log, of: make(map[resource]map[Binding]mark)}
+	j := &Journal{log: log, of: make(map[resource]map[Binding]mark), wrote: make(map[resource]bool)}
 	view.Handle(kindACL, j.read)
 	return j
 }
@@ -118,13 +121,15 @@ func (j *Journal) read(e statelog.Entry) error {
 			marks[en.on(r)] = m
 		}
 	}
-	j.set(r, marks)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.wrote[r] {
+		j.setLocked(r, marks)
+	}
 	return nil
 }
 
-func (j *Journal) set(r resource, marks map[Binding]mark) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (j *Journal) setLocked(r resource, marks map[Binding]mark) {
 	if len(marks) == 0 {
 		delete(j.of, r)
 		return
@@ -173,8 +178,11 @@ func (j *Journal) note(ctx context.Context, changes map[Binding]mark) error {
 	if err := j.log.Put(ctx, entries...); err != nil {
 		return fmt.Errorf("store what is written of permissions on %d resources: %w", len(entries), err)
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for r, marks := range after {
-		j.set(r, marks)
+		j.setLocked(r, marks)
+		j.wrote[r] = true
 	}
 	return nil
 }
