@@ -21,7 +21,11 @@ func TestTrim_FollowsRetention(t *testing.T) {
 	topic := kafkatest.TopicName(t)
 	kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: topic, Partitions: 1, Configs: map[string]string{"segment.bytes": "4096", "retention.ms": "-1"}})
 	kafkatest.Topic(t, dst, kafkatest.TopicOptions{Name: topic, Partitions: 1, Configs: map[string]string{"retention.ms": "-1"}})
-	r.produce(topic, 0, 300) // an hour old and older
+	old := kafkatest.Records(300, 98)
+	for _, o := range old {
+		o.Timestamp = o.Timestamp.Add(-2 * time.Hour)
+	}
+	kafkatest.Produce(t, src, topic, 0, old, kafkatest.ProduceOptions{BatchRecords: 7})
 	fresh := kafkatest.Records(20, 99)
 	for _, f := range fresh {
 		f.Timestamp = time.Now().Truncate(time.Millisecond)
