@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -369,4 +370,41 @@ func TestSyncer_NeverWritesToTheSource(t *testing.T) {
 	}
 	s, _ := syncer(t, src, dst, nil)
 	mustOnce(t, s)
+}
+
+// A target that takes a topic and shows it only later: it is neither created twice nor taken for failed.
+func TestSyncer_TopicIsVisibleLate(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	kafkatest.Topic(t, src, kafkatest.TopicOptions{Name: "orders"})
+	var asked atomic.Int32
+	dst.ControlKey(int16(kmsg.CreateTopics), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		dst.KeepControl()
+		n := asked.Add(1)
+		if n > 3 {
+			return nil, nil, false // now it is there
+		}
+		resp := kreq.ResponseKind().(*kmsg.CreateTopicsResponse)
+		for _, rt := range kreq.(*kmsg.CreateTopicsRequest).Topics {
+			x := kmsg.NewCreateTopicsResponseTopic()
+			if x.Topic = rt.Topic; n > 1 {
+				x.ErrorCode = kerr.TopicAlreadyExists.Code
+			}
+			resp.Topics = append(resp.Topics, x)
+		}
+		return resp, nil, true
+	})
+	s, b := syncer(t, src, dst, nil)
+	for range 3 {
+		if open, err := s.once(within(t)); err != nil || open != 1 {
+			t.Fatalf("%d topics are on their way, %v", open, err)
+		}
+		if st := state(t, s, "orders"); st.State != TopicWaiting {
+			t.Fatalf("status %+v", st)
+		}
+	}
+	mustOnce(t, s)
+	if st := state(t, s, "orders"); st.State != TopicCopied || len(b.lanes()) != 1 {
+		t.Errorf("status %+v, lanes %v", st, b.lanes())
+	}
 }
