@@ -81,6 +81,7 @@ func (n *list) source(l config.Link) {
 	}
 	if l.Quotas.Sync {
 		n.add(Cluster, cluster, "reading quotas", DescribeConfigs)
+		n.add(Cluster, cluster, "reading the names of users that quotas are for", Describe)
 	}
 }
 
@@ -106,6 +107,7 @@ func (n *list) target(l config.Link) {
 	}
 	if l.Quotas.Sync {
 		n.add(Cluster, cluster, "writing quotas", AlterConfigs)
+		n.add(Cluster, cluster, "reading the names of users that quotas are for", Describe)
 	}
 }
 
