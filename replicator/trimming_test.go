@@ -1,7 +1,6 @@
 package replicator
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -17,25 +16,6 @@ import (
 	"lockstep/topicsync/trim"
 )
 
-// trimMaps are the durable maps of a rig's lanes.
-type trimMaps struct{ view *offsetsync.View }
-
-func (m trimMaps) Lanes(ctx context.Context) (map[model.Lane]trim.Lane, error) {
-	if err := m.view.Barrier(ctx); err != nil {
-		return nil, err
-	}
-	out := make(map[model.Lane]trim.Lane)
-	for id, of := range m.view.Maps() {
-		if of.Fault != nil {
-			continue
-		}
-		src, _ := of.Map.Start()
-		_, dst := of.Map.End()
-		out[id] = trim.Lane{Identity: of.Identity, Start: src, Cursor: dst, Translate: func(src int64) int64 { return of.Map.Translate(src).Offset }}
-	}
-	return out, nil
-}
-
 // trimmer returns a Trimmer of the rig's present run for a topic, and its clock.
 func (r *rig) trimmer(topic string, made bool) (*trim.Trimmer, *time.Time) {
 	r.t.Helper()
@@ -50,7 +30,7 @@ func (r *rig) trimmer(topic string, made bool) (*trim.Trimmer, *time.Time) {
 	now := time.Unix(0, 0)
 	topics := []drift.Topic{{Src: topic, Dst: topic, SrcID: src.Topics[topic].ID, DstID: dst.Topics[topic].ID,
 		Partitions: len(src.Topics[topic].Parts), DstPartitions: len(dst.Topics[topic].Parts)}}
-	return trim.New(trim.Options{Link: r.link, Source: r.s, Target: r.d, Maps: trimMaps{r.view}, Made: func(string, model.TopicID) bool { return made },
+	return trim.New(trim.Options{Link: r.link, Source: r.s, Target: r.d, Maps: trim.Durable{View: r.view}, Made: func(string, model.TopicID) bool { return made },
 		Topics: func() []drift.Topic { return topics }, Now: func() time.Time { return now }, Logger: r.logger()}), &now
 }
 

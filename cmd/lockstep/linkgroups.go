@@ -66,15 +66,23 @@ func (l *link) keepGroups(ctx context.Context) {
 	l.groups.Run(ctx)
 }
 
-// acceptGroups puts groups where they stand on the source, for an operator.
-func (l *link) acceptGroups(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
+// atWork says why nothing can be done for an operator yet.
+func (l *link) atWork() error {
 	select {
 	case <-l.manager.Owned():
 	default:
-		return nil, errors.New("the link is not ours, or not yet")
+		return errors.New("the link is not ours, or not yet")
 	}
 	if !l.ready.Load() {
-		return nil, errors.New("the link is not open yet")
+		return errors.New("the link is not open yet")
+	}
+	return nil
+}
+
+// acceptGroups puts groups where they stand on the source, for an operator.
+func (l *link) acceptGroups(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
+	if err := l.atWork(); err != nil {
+		return nil, err
 	}
 	steps, err := l.groups.Accept(ctx, o.Groups, o.DryRun)
 	if !o.DryRun && err == nil {

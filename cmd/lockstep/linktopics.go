@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -61,7 +60,7 @@ func (j journals) parts(o partOptions) parts {
 // the view runs.
 func (l *link) newTopics(cfg config.Link, all *config.Config, log *slog.Logger) {
 	j := newJournals(l.view, l.state)
-	l.trimmer = trim.New(trim.Options{Link: cfg.Name, Source: l.src, Target: l.dst, Maps: trimMaps{l.view}, Topics: l.trimmable, Made: j.configs.Made, Logger: l.log})
+	l.trimmer = trim.New(trim.Options{Link: cfg.Name, Source: l.src, Target: l.dst, Maps: trim.Durable{View: l.view}, Topics: l.trimmable, Made: j.configs.Made, Logger: l.log})
 	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: log, Known: l.known,
 		Journal: j.configs, Open: l.trimmer.Can})
 	parts := j.parts(partOptions{src: l.src, dst: l.dst, own: []string{all.Clusters[cfg.Source].ClientID, all.Clusters[cfg.Target].ClientID},
@@ -75,26 +74,6 @@ func (l *link) newTopics(cfg config.Link, all *config.Config, log *slog.Logger) 
 func (l *link) holdsSettings() string {
 	h := l.holdsGroups()
 	return cmp.Or(h.Writes, h.Source)
-}
-
-// trimMaps are the maps of a link's lanes as the state topic holds them.
-type trimMaps struct{ view *offsetsync.View }
-
-// Lanes implements trim.Maps.
-func (m trimMaps) Lanes(ctx context.Context) (map[model.Lane]trim.Lane, error) {
-	if err := m.view.Barrier(ctx); err != nil {
-		return nil, err
-	}
-	out := make(map[model.Lane]trim.Lane)
-	for id, of := range m.view.Maps() {
-		if of.Fault != nil {
-			continue
-		}
-		src, _ := of.Map.Start()
-		_, dst := of.Map.End()
-		out[id] = trim.Lane{Identity: of.Identity, Start: src, Cursor: dst, Translate: func(src int64) int64 { return of.Map.Translate(src).Offset }}
-	}
-	return out, nil
 }
 
 // copiedTopics returns the topics that both sides have, as they were last seen.
@@ -134,13 +113,8 @@ func (l *link) trimmable() []drift.Topic {
 
 // syncTopics makes the target like the source now, for an operator.
 func (l *link) syncTopics(ctx context.Context, o model.Order) ([]model.OrderStep, error) {
-	select {
-	case <-l.manager.Owned():
-	default:
-		return nil, errors.New("the link is not ours, or not yet")
-	}
-	if !l.ready.Load() {
-		return nil, errors.New("the link is not open yet")
+	if err := l.atWork(); err != nil {
+		return nil, err
 	}
 	if unknown := l.unknownTopics(o.Topics); len(unknown) > 0 {
 		return nil, fmt.Errorf("topics %q are not copied by link %s; lockstep topics list --all tells why", unknown, l.cfg.Name)

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"lockstep/internal/statelog"
+	"lockstep/topicsync/drift"
 )
 
 // kindACL begins the keys of what lockstep wrote of permissions: one record for each resource.
@@ -58,7 +59,7 @@ const (
 // Journal keeps what lockstep wrote of permissions, in the state topic of a link. Its methods may be called from any
 // goroutine.
 type Journal struct {
-	log putter
+	log drift.StateWriter
 
 	mu sync.Mutex // guards the fields below
 	of map[resource]map[Binding]mark
@@ -67,21 +68,11 @@ type Journal struct {
 	wrote map[resource]bool
 }
 
-// putter writes to a state topic.
-type putter interface {
-	Put(ctx context.Context, entries ...statelog.Entry) error
-}
-
-// Handler gives records of a state topic away.
-type Handler interface {
-	Handle(kind string, fn func(statelog.Entry) error)
-}
-
 // NewJournal returns the journal of the view's link. It has to be called before the view runs, and is complete after the
 // view's first Barrier.
-func NewJournal(view Handler, log *statelog.Log) *Journal { return newJournal(view, log) }
+func NewJournal(view drift.StateReader, log *statelog.Log) *Journal { return newJournal(view, log) }
 
-func newJournal(view Handler, log putter) *Journal {
+func newJournal(view drift.StateReader, log drift.StateWriter) *Journal {
 	j := &Journal{log: log, of: make(map[resource]map[Binding]mark), wrote: make(map[resource]bool)}
 	view.Handle(kindACL, j.read)
 	return j

@@ -9,6 +9,7 @@ import (
 
 	"lockstep/internal/model"
 	"lockstep/internal/statelog"
+	"lockstep/topicsync/drift"
 )
 
 // kindTopic begins the keys of what lockstep wrote of topics.
@@ -57,27 +58,17 @@ func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b
 
 // Journal keeps the records of a link, in its state topic. Its methods may be called from any goroutine.
 type Journal struct {
-	log putter
+	log drift.StateWriter
 
 	mu sync.Mutex // guards of
 	of map[string]Record
 }
 
-// putter writes to a state topic.
-type putter interface {
-	Put(ctx context.Context, entries ...statelog.Entry) error
-}
-
-// Handler gives records of a state topic away.
-type Handler interface {
-	Handle(kind string, fn func(statelog.Entry) error)
-}
-
 // NewJournal returns the journal of the view's link. It has to be called before the view runs, and is complete after the
 // view's first Barrier.
-func NewJournal(view Handler, log *statelog.Log) *Journal { return newJournal(view, log) }
+func NewJournal(view drift.StateReader, log *statelog.Log) *Journal { return newJournal(view, log) }
 
-func newJournal(view Handler, log putter) *Journal {
+func newJournal(view drift.StateReader, log drift.StateWriter) *Journal {
 	j := &Journal{log: log, of: make(map[string]Record)}
 	view.Handle(kindTopic, j.read)
 	return j

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"lockstep/internal/statelog"
+	"lockstep/topicsync/drift"
 )
 
 // kindQuota begins the keys of what lockstep wrote of quotas: quota/USER/CLIENT/IP, one record for each entity.
@@ -40,27 +41,17 @@ func same(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *
 
 // Journal keeps what lockstep wrote of quotas, in the state topic of a link. Its methods may be called from any goroutine.
 type Journal struct {
-	log putter
+	log drift.StateWriter
 
 	mu sync.Mutex // guards of
 	of map[entity]map[string]base
 }
 
-// putter writes to a state topic.
-type putter interface {
-	Put(ctx context.Context, entries ...statelog.Entry) error
-}
-
-// Handler gives records of a state topic away.
-type Handler interface {
-	Handle(kind string, fn func(statelog.Entry) error)
-}
-
 // NewJournal returns the journal of the view's link. It has to be called before the view runs, and is complete after the
 // view's first Barrier.
-func NewJournal(view Handler, log *statelog.Log) *Journal { return newJournal(view, log) }
+func NewJournal(view drift.StateReader, log *statelog.Log) *Journal { return newJournal(view, log) }
 
-func newJournal(view Handler, log putter) *Journal {
+func newJournal(view drift.StateReader, log drift.StateWriter) *Journal {
 	j := &Journal{log: log, of: make(map[entity]map[string]base)}
 	view.Handle(kindQuota, j.read)
 	return j
