@@ -143,8 +143,8 @@ func TestTrim_LeavesOthersAlone(t *testing.T) {
 			tr.Pass(t.Context())
 			*now = now.Add(48 * time.Hour)
 			tr.Pass(t.Context())
-			if got := kafkatest.LogStart(t, dst, topic, 0); got != 0 || !tr.Can() {
-				t.Errorf("%s: the mirror begins at %d, may delete: %v", c.why, got, tr.Can())
+			if got := kafkatest.LogStart(t, dst, topic, 0); got != 0 || !tr.Can(topic) {
+				t.Errorf("%s: the mirror begins at %d, may delete: %v", c.why, got, tr.Can(topic))
 			}
 		}
 	})
@@ -167,12 +167,12 @@ func TestTrim_Denied(t *testing.T) {
 	})
 	tr, now := r.trimmer(topic, true)
 	tr.Pass(t.Context())
-	if tr.Can() {
+	if tr.Can(topic) {
 		t.Fatal("it was denied, and does not say so")
 	}
 	*now = now.Add(6 * time.Minute)
 	tr.Pass(t.Context())
-	if !tr.Can() || kafkatest.LogStart(t, dst, topic, 0) != 0 {
-		t.Errorf("granted by now: may delete: %v, the mirror begins at %d", tr.Can(), kafkatest.LogStart(t, dst, topic, 0))
+	if !tr.Can(topic) || kafkatest.LogStart(t, dst, topic, 0) != 0 {
+		t.Errorf("granted by now: may delete: %v, the mirror begins at %d", tr.Can(topic), kafkatest.LogStart(t, dst, topic, 0))
 	}
 }

@@ -44,7 +44,7 @@ func TestScale_FiveThousandTopics(t *testing.T) {
 		o.Link.ACLs.Sync, o.Link.Quotas.Sync = true, true
 	})
 	k := NewKeeper(KeeperOptions{Scope: s.Scope, Parts: []drift.Part{
-		Sizes{}, configs.New(configs.Options{Source: s.o.Src, Target: s.o.Dst, Journal: journal, CanTrim: func() bool { return true }}),
+		Sizes{}, configs.New(configs.Options{Source: s.o.Src, Target: s.o.Dst, Journal: journal, CanTrim: func(string) bool { return true }}),
 		acl.New(acl.Options{Source: s.o.Src, Target: s.o.Dst, Journal: acl.NewJournal(deaf{}, state)}),
 		quota.New(quota.Options{Source: s.o.Src, Target: s.o.Dst, Journal: quota.NewJournal(deaf{}, state)}),
 	}})

@@ -36,7 +36,7 @@ func newJournals(view *offsetsync.View, state *statelog.Log) journals {
 type partOptions struct {
 	src, dst *kafka.Cluster
 	own      []string // lockstep's client ids
-	canTrim  func() bool
+	canTrim  func(dst string) bool
 	log      *slog.Logger
 }
 
@@ -62,7 +62,7 @@ func (l *link) newTopics(cfg config.Link, all *config.Config, log *slog.Logger) 
 	j := newJournals(l.view, l.state)
 	l.trimmer = trim.New(trim.Options{Link: cfg.Name, Source: l.src, Target: l.dst, Maps: trim.Durable{View: l.view}, Topics: l.trimmable, Made: j.configs.Made, Logger: l.log})
 	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: log, Known: l.known,
-		Journal: j.configs, Open: l.trimmer.Can})
+		Journal: j.configs, Open: l.trimmer.CanNew})
 	parts := j.parts(partOptions{src: l.src, dst: l.dst, own: []string{all.Clusters[cfg.Source].ClientID, all.Clusters[cfg.Target].ClientID},
 		canTrim: l.trimmer.Can, log: l.log})
 	l.configs = parts.configs

@@ -52,7 +52,7 @@ func (o *offline) look(ctx context.Context, name string) (*topicsync.Syncer, *to
 		return nil, nil, fmt.Errorf("%w; without a service both clusters have to answer", err)
 	}
 	parts := l.journals.parts(partOptions{src: src, dst: l.dst, own: []string{o.cfg.Clusters[cfg.Source].ClientID, o.cfg.Clusters[cfg.Target].ClientID}, log: o.log,
-		canTrim: func() bool { return true }})
+		canTrim: func(string) bool { return true }})
 	return s, topicsync.NewKeeper(topicsync.KeeperOptions{Parts: parts.all, Scope: s.Scope, Logger: o.log}), nil
 }
 

@@ -19,7 +19,7 @@ type Options struct {
 	Source, Target *kafka.Cluster
 	Journal        *Journal
 	// CanTrim reports whether lockstep may delete on the target what the source has deleted: only then is retention opened.
-	CanTrim func() bool
+	CanTrim func(dst string) bool
 	Logger  *slog.Logger
 }
 
@@ -54,6 +54,7 @@ type pass struct {
 	fault   error // the first that is not one topic's own
 	remedy  string
 	missed  map[string]bool // source topics that could not be looked after
+	closed  []string        // mirrors whose retention is not opened, since they may not be trimmed
 }
 
 // Pass implements drift.Part.
@@ -95,6 +96,10 @@ func opened(key string) bool {
 func (r *pass) outcome() drift.Outcome {
 	o := drift.Outcome{Condition: drift.OK, Items: r.items}
 	switch {
+	case r.fault == nil && len(r.closed) > 0:
+		o.Condition, o.Remedy = drift.Partly, drift.Grant("Delete", "--topic "+r.closed[0])
+		o.Why = fmt.Sprintf("%d mirrors have the source's retention, since lockstep may not drop there what the source dropped", len(r.closed))
+		return o
 	case r.fault == nil:
 		return o
 	case drift.Unsupported(r.fault):
@@ -106,6 +111,18 @@ func (r *pass) outcome() drift.Outcome {
 		o.Condition, o.Why, o.Remedy = drift.Partly, fmt.Sprintf("%d topics could not be looked after: %v", len(r.missed), r.fault), r.remedy
 	}
 	return o
+}
+
+// canTrim reports whether a mirror that lockstep made may be trimmed, and notes it when that is not allowed.
+func (r *pass) canTrim(t drift.Topic, made bool) bool {
+	if r.o.CanTrim == nil || !made {
+		return false
+	}
+	if r.o.CanTrim(t.Dst) {
+		return true
+	}
+	r.closed = append(r.closed, t.Dst)
+	return false
 }
 
 // failed notes topics that could not be looked after.
@@ -228,7 +245,7 @@ func (r *pass) mirror(t drift.Topic, made bool) Mirror {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Mirror{Link: r.scope.Link.Name, Exclude: r.exclude, Replicas: t.DstReplicas, MinISR: r.minISR, Promoted: r.scope.Promotes(),
-		Open: made && r.scope.Link.Configs.Retention == "open" && r.o.CanTrim != nil && r.o.CanTrim()}
+		Open: made && r.scope.Link.Configs.Retention == "open" && r.canTrim(t, made)}
 }
 
 // write carries out plans whose records are stored, and notes what became of them.

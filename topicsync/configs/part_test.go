@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -354,5 +355,34 @@ func TestPart_FiveThousandTopics(t *testing.T) {
 	}
 	if n.Load() > 0 || r.state.count() != puts || reads.Load() > topics/topicsPerDescribe+1 {
 		t.Errorf("%d changes, %d stores, %d reads", n.Load(), r.state.count()-puts, reads.Load())
+	}
+}
+
+// Where lockstep may not delete records, a mirror keeps the source's retention instead of growing for ever, and that is
+// told with the permission.
+func TestPart_MirrorThatMayNotBeTrimmed(t *testing.T) {
+	t.Parallel()
+	src, dst := kafkatest.FakePair(t)
+	r := newRig(t, src, dst)
+	r.both("orders", "orders", map[string]string{"retention.ms": "60000"}, map[string]string{"retention.ms": "-1", "retention.bytes": "-1"})
+	r.made("orders", map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}, map[string]string{"retention.ms": "60000"})
+	if o := r.pass(); o.Condition != drift.OK {
+		t.Fatalf("%+v", o)
+	}
+	r.trims = false
+	o := r.pass()
+	if o.Condition != drift.Partly || !strings.Contains(o.Why, "1 mirrors have the source's retention") || !strings.Contains(strings.ToUpper(o.Remedy), "DELETE --TOPIC") {
+		t.Errorf("%+v", o)
+	}
+	got := Read(r.ctx(), r.part.o.Target, []string{"orders"}, nil, false)["orders"].Explicit
+	if got["retention.ms"] != "60000" || got["retention.bytes"] != "" {
+		t.Errorf("settings of the mirror: %v", got)
+	}
+	r.trims = true
+	if o := r.pass(); o.Condition != drift.OK {
+		t.Errorf("%+v", o)
+	}
+	if got := Read(r.ctx(), r.part.o.Target, []string{"orders"}, nil, false)["orders"].Explicit; got["retention.ms"] != "-1" {
+		t.Errorf("settings of the mirror: %v", got)
 	}
 }

@@ -114,7 +114,7 @@ func TestReal_PromotionNeedsNoSource(t *testing.T) {
 		})
 		gone := dialed(t, "src", c, nil)
 		gone.Close()
-		r.part = New(Options{Source: gone, Target: r.part.o.Target, Journal: r.state.replay(t), CanTrim: func() bool { return true }})
+		r.part = New(Options{Source: gone, Target: r.part.o.Target, Journal: r.state.replay(t), CanTrim: func(string) bool { return true }})
 		if o := r.order(drift.Order{Promote: true, DryRun: true}); o.Condition != drift.OK || len(o.Items) == 0 {
 			t.Errorf("%s: %s", o.Condition, o.Why)
 		}

@@ -111,7 +111,7 @@ func newRig(t *testing.T, src, dst kafkatest.Target) *rig {
 	r.scope.Now = time.Unix(1_000_000, 0)
 	r.part = New(Options{
 		Source: dialed(t, "src", src, nil), Target: dialed(t, "dst", dst, nil), Journal: newJournal(r.state, r.state),
-		CanTrim: func() bool { return r.trims }, Logger: slog.New(r.logged),
+		CanTrim: func(string) bool { return r.trims }, Logger: slog.New(r.logged),
 	})
 	return r
 }

@@ -74,11 +74,19 @@ func New(o Options) *Trimmer {
 	return &Trimmer{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), seen: make(map[lane]history), tried: make(map[string]bool), denied: make(map[string]time.Time)}
 }
 
-// Can reports whether nothing forbids to delete on the target, as far as it was tried.
-func (t *Trimmer) Can() bool {
+// Can reports whether nothing forbids to delete in a topic of the target, as far as it was tried.
+func (t *Trimmer) Can(topic string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.denied) == 0
+	_, denied := t.denied[topic]
+	return !denied
+}
+
+// CanNew is Can for topics that are still to be made: unless it is forbidden in every topic that was tried.
+func (t *Trimmer) CanNew() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.denied) == 0 || len(t.denied) < len(t.tried)
 }
 
 // Run makes passes until ctx ends. Only the owner of the link may run it.
