@@ -61,7 +61,7 @@ func TestCommands_Output(t *testing.T) {
 	s.command("gaps", "-o", "json").want(t, 0).says(t, `"gaps": []`)
 	s.command("validate").want(t, 0).says(t, "cluster primary", "cluster backup", "has the right settings", "1 topic with 2 partitions")
 	s.command("validate", "-o", "json").want(t, 0).says(t, `"schema": 1`, `"checks"`)
-	rows(t, s.command("validate", "-o", "csv"), 5)
+	rows(t, s.command("validate", "-o", "csv"), 7) // permissions of both clusters are among them
 	s.refusals(t, lane)
 	s.overHTTP(t)
 	s.stop()
