@@ -128,6 +128,7 @@ func TestBroker_FreezeTarget(t *testing.T) {
 	}
 	dst.Thaw(t, frozen)
 	x.end()
+	dst.AwaitInformed(t, frozen, topics...) // who compares must not ask it for ends of before
 	s.equal(src, dst, topics...)
 	s.stop()
 }

@@ -70,16 +70,8 @@ func knownEverywhere(t *testing.T, c *Cluster, topic string) {
 	t.Helper()
 	Eventually(t, 30*time.Second, func() (bool, string) {
 		for node := range int32(3) {
-			req := kmsg.NewPtrMetadataRequest()
-			rt := kmsg.NewMetadataRequestTopic()
-			rt.Topic = &topic
-			req.Topics = append(req.Topics, rt)
-			resp, err := req.RequestWith(t.Context(), c.Admin().Broker(int(node+1)))
-			if err != nil {
+			if _, err := metadataOf(t.Context(), c, node+1, topic); err != nil {
 				return false, fmt.Sprintf("broker %d: %v", node+1, err)
-			}
-			if got := ErrorName(resp.Topics[0].ErrorCode); got != ok {
-				return false, fmt.Sprintf("broker %d: %s", node+1, got)
 			}
 		}
 		return true, ""

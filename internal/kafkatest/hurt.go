@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,6 +83,23 @@ func (c *Cluster) Thaw(t testing.TB, node int32) {
 	t.Helper()
 	if err := c.node(node).proc.signal(sigThaw); err != nil {
 		t.Fatalf("thaw node %d: %v", node, err)
+	}
+}
+
+// AwaitInformed waits until a node that was frozen knows who leads the partitions of topics, as the others do: until then
+// it answers for those that it led, with the ends of before.
+func (c *Cluster) AwaitInformed(t testing.TB, node int32, topics ...string) {
+	t.Helper()
+	for _, topic := range topics {
+		Eventually(t, time.Minute, func() (bool, string) {
+			ours, err := metadataOf(t.Context(), c, node, topic)
+			for _, n := range c.nodes { // all of them run
+				if theirs, theirErr := metadataOf(t.Context(), c, n.id, topic); err == nil && (theirErr != nil || !slices.Equal(ours, theirs)) {
+					return false, fmt.Sprintf("%s: node %d says %+v, node %d %+v (%v)", topic, node, ours, n.id, theirs, theirErr)
+				}
+			}
+			return err == nil, fmt.Sprint(err)
+		})
 	}
 }
 

@@ -40,11 +40,20 @@ const (
 
 // rawMetadata returns the partitions of a topic, sorted, past every cache of the client.
 func rawMetadata(ctx context.Context, c Target, topic string) ([]leaderOf, error) {
+	return metadataFrom(ctx, c.Admin(), topic)
+}
+
+// metadataOf is rawMetadata as one broker tells it.
+func metadataOf(ctx context.Context, c Target, node int32, topic string) ([]leaderOf, error) {
+	return metadataFrom(ctx, c.Admin().Broker(int(node)), topic)
+}
+
+func metadataFrom(ctx context.Context, from kmsg.Requestor, topic string) ([]leaderOf, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()
 	rt.Topic = kmsg.StringPtr(topic)
 	req.Topics = append(req.Topics, rt)
-	resp, err := req.RequestWith(ctx, c.Admin())
+	resp, err := req.RequestWith(ctx, from)
 	if err != nil {
 		return nil, fmt.Errorf("read metadata of %s: %w", topic, err)
 	}
