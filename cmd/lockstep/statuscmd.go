@@ -226,19 +226,20 @@ func (a *app) linkTroubles(link api.Link) {
 	}
 }
 
-// kindLines prints one line for each kind of things that are kept in step, and what is in the way of one.
+// kindLines prints what somebody has to know of what is kept in step besides records and groups: a line for each kind of
+// which something differs, or that cannot be looked after.
 func (a *app) kindLines(link api.Link) {
-	if len(link.Kept) > 0 {
-		fmt.Fprintf(a.stdout, "\n%s besides records and groups:\n", link.Name)
-	}
 	for _, k := range link.Kept {
-		line := "  " + k.Kind + ": " + k.Condition
-		if k.Differs.Total > 0 {
-			line += fmt.Sprintf(" (%s: lockstep topics diff %s)", lanesText(k.Differs), link.Name)
+		if !k.Unkept() && k.Differs.Total == 0 {
+			continue
 		}
-		fmt.Fprintln(a.stdout, line)
+		fmt.Fprintf(a.stdout, "\n%s: %s: %s", link.Name, k.Kind, k.Condition)
+		if k.Differs.Total > 0 {
+			fmt.Fprintf(a.stdout, ", %s (lockstep topics diff %s)", lanesText(k.Differs), link.Name)
+		}
+		fmt.Fprintln(a.stdout)
 		if k.Unkept() {
-			fmt.Fprintln(a.stdout, "    "+harmless(k.Why))
+			fmt.Fprintln(a.stdout, "  "+harmless(k.Why))
 			a.remedy(k.Remedy)
 		}
 	}
