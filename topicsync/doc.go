@@ -7,6 +7,9 @@
 // never touches what nobody asked it to copy.
 //
 // A Syncer runs one pass at a time, in the goroutine that called Run or Once; requests inside of a pass may run beside
-// each other, and have all returned when the pass ends. Nothing is stored: a new Syncer learns everything from the
-// two clusters and from Options.Known.
+// each other, and have all returned when the pass ends. Nothing is stored but which topics it created; a new Syncer learns
+// everything else from the two clusters and from Options.Known.
+//
+// A Keeper looks after what belongs to the topics, with a part for each kind: settings (configs), permissions (acl), quotas
+// and users (quota), and sizes.
 package topicsync
