@@ -32,8 +32,8 @@ func (a *app) linksRemoveCommand() *cobra.Command {
 		Use:   "remove LINK --target CLUSTER",
 		Short: "Delete what a link that left the configuration has stored on its target",
 		Long: "Delete what a link that left the configuration has stored on its target: the topic lockstep.LINK.state. It works on the target " +
-			"itself, without a service.\n\nThe target's topics and their records stay. What is lost for ever is the translation of the link's " +
-			"offsets and its ledger of gaps. It is refused while the configuration has the link, and while an owner shows a sign of life within 30 " +
+			"itself, without a service.\n\nThe target's topics and their records stay, with retention opened where lockstep made them: give them one " +
+			"of their own. What is lost for ever is the translation of the link's offsets and its ledger of gaps. It is refused while the configuration has the link, and while an owner shows a sign of life within 30 " +
 			"seconds.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -156,7 +156,8 @@ func (r *remover) plan(ctx context.Context) ([]model.OrderStep, error) {
 		return nil, err
 	}
 	r.looked = r.sign()
-	r.step.Does = fmt.Sprintf("topic %s with %s is deleted; target topics and records stay; the translation of offsets of this link is lost for ever",
+	r.step.Does = fmt.Sprintf("topic %s with %s is deleted; target topics and records stay, with the retention that they have now "+
+		"(open, where lockstep made them); the translation of offsets of this link is lost for ever",
 		r.state.Topic(), plural(len(r.view.Lanes()), "lane"))
 	return []model.OrderStep{r.step}, nil
 }
