@@ -18,14 +18,14 @@ import (
 // createAll creates topics. What the target refuses of a topic's settings is left out, or with Action.Strict is all that is
 // found out.
 func createAll(ctx context.Context, dst *kafka.Cluster, rs []*Result, batch *int) {
-	var now []*Result
+	var now, strict []*Result
 	for _, r := range rs {
 		if r.Strict {
-			continue
+			strict = append(strict, r)
+		} else {
+			now = append(now, r)
 		}
-		now = append(now, r)
 	}
-	strict := slices.DeleteFunc(slices.Clone(rs), func(r *Result) bool { return !r.Strict })
 	createWithout(ctx, dst, strict, true, batch)
 	for _, r := range strict {
 		if r.Err == nil && len(r.Refused) == 0 {
@@ -112,7 +112,8 @@ func (r *Result) drop(key, why string) {
 	}
 	s := r.Settings[i]
 	r.Settings = slices.Delete(slices.Clone(r.Settings), i, i+1)
-	if own := key == configs.KeyBeforeMax || key == configs.KeyAfterMax; !own {
+	own := key == configs.KeyBeforeMax || key == configs.KeyAfterMax
+	if !own {
 		r.Refused = append(r.Refused, key)
 	}
 	if unknown := strings.Contains(strings.ToLower(why), "unknown"); unknown {
@@ -120,7 +121,7 @@ func (r *Result) drop(key, why string) {
 			r.Unknown = make(map[string]string)
 		}
 		r.Unknown[key] = why
-		if key == configs.KeyBeforeMax || key == configs.KeyAfterMax {
+		if own {
 			return
 		}
 	}

@@ -56,7 +56,8 @@ func (r Report) Items() []drift.Item {
 }
 
 const (
-	keepEvery   = 30 * time.Second
+	keepEvery = 30 * time.Second
+	// restAtLeast is how long a Keeper rests even when it is woken.
 	restAtLeast = time.Second
 	// firstKeep is how soon a Keeper looks again whether there is something to look after.
 	firstKeep = 200 * time.Millisecond

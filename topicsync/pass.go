@@ -238,8 +238,7 @@ func (s *Syncer) change(ctx context.Context, l *look) {
 	if len(actions) == 0 {
 		return
 	}
-	actions, err := s.intend(ctx, in, actions)
-	if err != nil {
+	if err := s.intend(ctx, in, actions); err != nil {
 		for _, a := range actions {
 			l.fail(a.Topic, err)
 		}
@@ -263,27 +262,20 @@ func (s *Syncer) mirror(ctx context.Context, l *look) configs.Mirror {
 	return m
 }
 
-// knownMinISR asks for the target brokers' default when topics are about to be created, until it is known.
+// knownMinISR is the target brokers' default, for topics that are about to be created; 0 when there are none.
 func (s *Syncer) knownMinISR(ctx context.Context, l *look) int {
-	s.mu.Lock()
-	n := s.minISR
-	s.mu.Unlock()
-	if n > 0 || !slices.ContainsFunc(l.wanted, func(w Wanted) bool { return !w.Exists }) {
-		return n
+	if !slices.ContainsFunc(l.wanted, func(w Wanted) bool { return !w.Exists }) {
+		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	n = configs.MinISR(ctx, s.o.Dst)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.minISR = n
-	return n
+	return s.defaults.MinISR(ctx)
 }
 
 // intend notes what is about to be created. Without that nothing is: whose a topic is would not be known afterwards.
-func (s *Syncer) intend(ctx context.Context, in Input, actions []Action) ([]Action, error) {
+func (s *Syncer) intend(ctx context.Context, in Input, actions []Action) error {
 	if s.o.Journal == nil {
-		return actions, nil
+		return nil
 	}
 	var cs []configs.Creation
 	for _, a := range actions {
@@ -292,9 +284,9 @@ func (s *Syncer) intend(ctx context.Context, in Input, actions []Action) ([]Acti
 		}
 	}
 	if len(cs) == 0 {
-		return actions, nil
+		return nil
 	}
-	return actions, s.o.Journal.Intend(ctx, cs)
+	return s.o.Journal.Intend(ctx, cs)
 }
 
 // created notes what was created. When that fails, the intent tells as long as nobody changed the topic's settings.

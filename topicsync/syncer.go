@@ -83,28 +83,28 @@ const (
 
 // Syncer keeps the topics of one link in step and offers its lanes. Its methods may be called from any goroutine.
 type Syncer struct {
-	o     Options // Link and Links are those to begin with; see SetLink
-	log   *slog.Logger
-	pass  chan struct{} // holds an element while a pass runs
-	wake  chan struct{} // holds an element when the next pass is not to be waited for
-	meet  collisions    // used by passes only, as is
-	batch int           // how many topics the target takes in one request
+	o        Options // Link and Links are those to begin with; see SetLink
+	log      *slog.Logger
+	pass     chan struct{}          // holds an element while a pass runs
+	wake     chan struct{}          // holds an element when the next pass is not to be waited for
+	meet     collisions             // used by passes only, as is what follows
+	batch    int                    // how many topics the target takes in one request
+	defaults *configs.BrokerDefault // of the target
 
-	mu      sync.Mutex        // guards the fields below; never held across I/O
-	link    config.Link       // in force from the next pass on
-	links   []config.Link     // all of them, link included
-	next    *config.Link      // narrows link; see Narrow
-	changed bool              // link or next, since lanes were last ended for it
-	before  *config.Link      // the link before SetLink, until a pass has seen what it did not select
-	topics  map[string]*topic // by source name
-	start   map[string]seen   // what the first pass saw; nil before it
-	ids     [2]string         // the clusters' ids, source and target
-	refuse  map[string]string // settings that the target does not know
-	nodes   int               // the target's brokers
-	nothing map[string]int    // patterns that match nothing, and for how many passes in a row
-	misses  []config.Unmatched
-	seen    *drift.Scope // by the newest pass; never changed
-	minISR  int          // their default of min.insync.replicas; 0: not known
+	mu      sync.Mutex         // guards the fields below; never held across I/O
+	link    config.Link        // in force from the next pass on
+	links   []config.Link      // all of them, link included
+	next    *config.Link       // narrows link; see Narrow
+	changed bool               // link or next, since lanes were last ended for it
+	before  *config.Link       // the link before SetLink, until a pass has seen what it did not select
+	topics  map[string]*topic  // by source name
+	start   map[string]seen    // what the first pass saw; nil before it
+	ids     [2]string          // the clusters' ids, source and target
+	refuse  map[string]string  // settings that the target does not know
+	nodes   int                // the target's brokers
+	nothing map[string]int     // patterns that match nothing, and for how many passes in a row
+	misses  []config.Unmatched // those that did so for long enough
+	seen    *drift.Scope       // by the newest pass; never changed
 }
 
 // topic is what a Syncer remembers of a source topic.
@@ -135,7 +135,7 @@ func New(o Options) *Syncer {
 	}
 	return &Syncer{
 		pass: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		link: o.Link, links: o.Links, batch: topicsPerRequest,
+		link: o.Link, links: o.Links, batch: topicsPerRequest, defaults: configs.NewBrokerDefault(o.Dst),
 		o: o, log: o.Logger.With("link", o.Link.Name),
 		topics: make(map[string]*topic), refuse: make(map[string]string),
 	}

@@ -338,8 +338,10 @@ func (l *link) limits(ctx context.Context, topic string) (batch.Limits, error) {
 // remake has a target topic made again for an operator's order.
 func (l *link) remake(topic string) { l.syncer.Remake(topic) }
 
-// known tells topicsync which topics a lane joined before.
-func (l *link) known(id model.Lane) (model.Identity, bool) {
-	st, ok := l.view.Lane(id)
-	return st.Opening.Identity, ok
+// knownBy tells topicsync which topics a lane joined before, by what the state topic holds.
+func knownBy(view *offsetsync.View) func(model.Lane) (model.Identity, bool) {
+	return func(id model.Lane) (model.Identity, bool) {
+		st, ok := view.Lane(id)
+		return st.Opening.Identity, ok
+	}
 }

@@ -58,12 +58,19 @@ func (l *link) selects(topic string) (dst string, ok bool) {
 
 // keepGroups keeps the groups in step from the first look at the topics on: before it, lanes are not known.
 func (l *link) keepGroups(ctx context.Context) {
+	if l.awaitReady(ctx) {
+		l.groups.Run(ctx)
+	}
+}
+
+// awaitReady waits until the topics were looked at, and returns false when ctx ended first.
+func (l *link) awaitReady(ctx context.Context) bool {
 	for !l.ready.Load() {
 		if !pause.For(ctx, 50*time.Millisecond) {
-			return
+			return false
 		}
 	}
-	l.groups.Run(ctx)
+	return true
 }
 
 // atWork says why nothing can be done for an operator yet.

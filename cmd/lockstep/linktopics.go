@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
+	"maps"
+	"slices"
 
 	"lockstep/config"
 	"lockstep/internal/kafka"
 	"lockstep/internal/model"
-	"lockstep/internal/pause"
 	"lockstep/internal/statelog"
 	"lockstep/offsetsync"
 	"lockstep/topicsync"
@@ -46,6 +46,11 @@ type parts struct {
 	all     []drift.Part
 }
 
+// ownClients are the client ids that lockstep itself has on a link's clusters.
+func ownClients(all *config.Config, l config.Link) []string {
+	return []string{all.Clusters[l.Source].ClientID, all.Clusters[l.Target].ClientID}
+}
+
 func (j journals) parts(o partOptions) parts {
 	c := configs.New(configs.Options{Source: o.src, Target: o.dst, Journal: j.configs, CanTrim: o.canTrim, Logger: o.log})
 	return parts{configs: c, all: []drift.Part{
@@ -61,10 +66,9 @@ func (j journals) parts(o partOptions) parts {
 func (l *link) newTopics(cfg config.Link, all *config.Config, log *slog.Logger) {
 	j := newJournals(l.view, l.state)
 	l.trimmer = trim.New(trim.Options{Link: cfg.Name, Source: l.src, Target: l.dst, Maps: trim.Durable{View: l.view}, Topics: l.trimmable, Made: j.configs.Made, Logger: l.log})
-	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: log, Known: l.known,
+	l.syncer = topicsync.New(topicsync.Options{Link: cfg, Links: all.Links, Src: l.src, Dst: l.dst, Lanes: l, Logger: log, Known: knownBy(l.view),
 		Journal: j.configs, Open: l.trimmer.CanNew})
-	parts := j.parts(partOptions{src: l.src, dst: l.dst, own: []string{all.Clusters[cfg.Source].ClientID, all.Clusters[cfg.Target].ClientID},
-		canTrim: l.trimmer.Can, log: l.log})
+	parts := j.parts(partOptions{src: l.src, dst: l.dst, own: ownClients(all, cfg), canTrim: l.trimmer.Can, log: l.log})
 	l.configs = parts.configs
 	l.keeper = topicsync.NewKeeper(topicsync.KeeperOptions{Parts: parts.all, Scope: l.syncer.Scope, Held: l.holdsSettings, Logger: l.log})
 }
@@ -76,30 +80,18 @@ func (l *link) holdsSettings() string {
 	return cmp.Or(h.Writes, h.Source)
 }
 
-// copiedTopics returns the topics that both sides have, as they were last seen.
-func (l *link) copiedTopics() []drift.Topic {
-	s, _ := l.syncer.Scope()
-	return s.Topics
-}
-
 // keepSettings keeps what belongs to the topics in step, from the first look at them on.
 func (l *link) keepSettings(ctx context.Context) {
-	for !l.ready.Load() {
-		if !pause.For(ctx, 50*time.Millisecond) {
-			return
-		}
+	if l.awaitReady(ctx) {
+		l.keeper.Run(ctx)
 	}
-	l.keeper.Run(ctx)
 }
 
 // trimMirrors has mirrors drop what the source dropped. A paused link changes nothing on the target.
 func (l *link) trimMirrors(ctx context.Context) {
-	for !l.ready.Load() {
-		if !pause.For(ctx, 50*time.Millisecond) {
-			return
-		}
+	if l.awaitReady(ctx) {
+		l.trimmer.Run(ctx)
 	}
-	l.trimmer.Run(ctx)
 }
 
 // trimmable returns the topics whose mirrors may be trimmed now.
@@ -116,7 +108,8 @@ func (l *link) syncTopics(ctx context.Context, o model.Order) ([]model.OrderStep
 	if err := l.atWork(); err != nil {
 		return nil, err
 	}
-	if unknown := l.unknownTopics(o.Topics); len(unknown) > 0 {
+	scope, _ := l.syncer.Scope()
+	if unknown := notCopied(scope, o.Topics); len(unknown) > 0 {
 		return nil, fmt.Errorf("topics %q are not copied by link %s; lockstep topics list --all tells why", unknown, l.cfg.Name)
 	}
 	order := drift.Order{Topics: o.Topics, DryRun: o.DryRun, Takeover: true, Confirm: o.Confirm}
@@ -134,9 +127,10 @@ func (l *link) syncTopics(ctx context.Context, o model.Order) ([]model.OrderStep
 	return syncSteps(l.cfg.Name, r), nil
 }
 
-func (l *link) unknownTopics(topics []string) (unknown []string) {
-	known := make(map[string]bool)
-	for _, t := range l.copiedTopics() {
+// notCopied returns those of the names that are no topics which both sides have.
+func notCopied(scope drift.Scope, topics []string) (unknown []string) {
+	known := make(map[string]bool, len(scope.Topics))
+	for _, t := range scope.Topics {
 		known[t.Src] = true
 	}
 	for _, t := range topics {
@@ -166,8 +160,8 @@ func syncSteps(link string, r topicsync.Report) []model.OrderStep {
 		}
 		steps = append(steps, s)
 	}
-	for kind, o := range r.Outcomes {
-		if o.Condition == drift.Unreachable || o.Condition == drift.Partly {
+	for _, kind := range slices.Sorted(maps.Keys(r.Outcomes)) {
+		if o := r.Outcomes[kind]; o.Condition == drift.Unreachable || o.Condition == drift.Partly {
 			steps = append(steps, model.OrderStep{Subject: link + " " + string(kind), State: string(o.Condition), Refused: o.Why})
 		}
 	}

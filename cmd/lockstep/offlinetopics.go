@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"lockstep/api"
-	"lockstep/internal/model"
 	"lockstep/topicsync"
 )
 
@@ -43,16 +42,11 @@ func (o *offline) look(ctx context.Context, name string) (*topicsync.Syncer, *to
 	if err != nil {
 		return nil, nil, err
 	}
-	known := func(id model.Lane) (model.Identity, bool) {
-		st, ok := l.view.Lane(id)
-		return st.Opening.Identity, ok
-	}
-	s := topicsync.New(topicsync.Options{Link: cfg, Links: o.cfg.Links, Src: src, Dst: l.dst, Known: known})
+	s := topicsync.New(topicsync.Options{Link: cfg, Links: o.cfg.Links, Src: src, Dst: l.dst, Known: knownBy(l.view)})
 	if err := s.Look(ctx); err != nil {
 		return nil, nil, fmt.Errorf("%w; without a service both clusters have to answer", err)
 	}
-	parts := l.journals.parts(partOptions{src: src, dst: l.dst, own: []string{o.cfg.Clusters[cfg.Source].ClientID, o.cfg.Clusters[cfg.Target].ClientID}, log: o.log,
-		canTrim: func(string) bool { return true }})
+	parts := l.journals.parts(partOptions{src: src, dst: l.dst, own: ownClients(o.cfg, cfg), log: o.log, canTrim: func(string) bool { return true }})
 	return s, topicsync.NewKeeper(topicsync.KeeperOptions{Parts: parts.all, Scope: s.Scope, Logger: o.log}), nil
 }
 

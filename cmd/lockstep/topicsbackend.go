@@ -76,10 +76,8 @@ func diffOf(link string, r topicsync.Report) api.Diff {
 
 // checkTopics refuses names that a link does not copy.
 func checkTopics(link string, scope drift.Scope, names []string) error {
-	for _, name := range names {
-		if !slices.ContainsFunc(scope.Topics, func(t drift.Topic) bool { return t.Src == name }) {
-			return api.NotFound("lockstep topics list --all shows the topics, and why one is not copied", "link %q copies no topic %q to its target", link, name)
-		}
+	if unknown := notCopied(scope, names); len(unknown) > 0 {
+		return api.NotFound("lockstep topics list --all shows the topics, and why one is not copied", "link %q copies no topic %q to its target", link, unknown[0])
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ const (
 	// unbounded opens a mirror for records of any time: they keep their time, however old, and a target that compares it
 	// with its clock (Kafka 4 allows one hour ahead by default) would stop a lane over a record that the source took.
 	unbounded = "9223372036854775807"
-	// forever has a mirror keep records until lockstep deletes what the source has deleted.
-	forever = "-1"
+	// Forever has a mirror keep records until lockstep deletes what the source has deleted.
+	Forever = "-1"
 )
 
 // Mirror says what the settings of a mirror depend on, besides the source's.
@@ -120,7 +120,7 @@ func (m Mirror) open(want map[string]Want) {
 	}
 	for _, key := range []string{KeyRetention, KeyRetentionBytes} {
 		if !m.Exclude(key) {
-			want[key] = Want{Value: forever, State: drift.Opened, Why: "a mirror keeps records until the source has dropped them"}
+			want[key] = Want{Value: Forever, State: drift.Opened, Why: "a mirror keeps records until the source has dropped them"}
 		}
 	}
 }

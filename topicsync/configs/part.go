@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 
 	"lockstep/internal/kafka"
@@ -28,10 +27,8 @@ type Part struct {
 	o   Options
 	log *slog.Logger
 
-	refused *refusals
-
-	mu     sync.Mutex // guards minISR
-	minISR int        // the target brokers' default, 0 is not known
+	refused  *refusals
+	defaults *BrokerDefault
 }
 
 // chunk is how many topics are compared at a time, so that few topics' settings are in memory.
@@ -39,7 +36,7 @@ const chunk = 500
 
 // New returns a Part. It does no I/O.
 func New(o Options) *Part {
-	return &Part{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), refused: newRefusals()}
+	return &Part{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), refused: newRefusals(), defaults: NewBrokerDefault(o.Target)}
 }
 
 // Kind implements drift.Part.
@@ -54,6 +51,7 @@ type pass struct {
 	fault   error // the first that is not one topic's own
 	remedy  string
 	missed  map[string]bool // source topics that could not be looked after
+	minISR  int             // see Mirror
 	closed  []string        // mirrors whose retention is not opened, since they may not be trimmed
 }
 
@@ -77,7 +75,7 @@ func (p *Part) Pass(ctx context.Context, s drift.Scope) drift.Outcome {
 	if s.Promotes() && !s.Link.Configs.Sync {
 		run.exclude = func(key string) bool { return !opened(key) } // only what was opened is closed
 	}
-	p.learnMinISR(ctx)
+	run.minISR = p.defaults.MinISR(ctx)
 	for topics := range slices.Chunk(s.Topics, chunk) {
 		if ctx.Err() != nil {
 			run.failed(context.Cause(ctx), "", topics...)
@@ -114,8 +112,8 @@ func (r *pass) outcome() drift.Outcome {
 }
 
 // canTrim reports whether a mirror that lockstep made may be trimmed, and notes it when that is not allowed.
-func (r *pass) canTrim(t drift.Topic, made bool) bool {
-	if r.o.CanTrim == nil || !made {
+func (r *pass) canTrim(t drift.Topic) bool {
+	if r.o.CanTrim == nil {
 		return false
 	}
 	if r.o.CanTrim(t.Dst) {
@@ -242,10 +240,8 @@ func (r *pass) subject(t drift.Topic, source, target Settings) subject {
 }
 
 func (r *pass) mirror(t drift.Topic, made bool) Mirror {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return Mirror{Link: r.scope.Link.Name, Exclude: r.exclude, Replicas: t.DstReplicas, MinISR: r.minISR, Promoted: r.scope.Promotes(),
-		Open: made && r.scope.Link.Configs.Retention == "open" && r.canTrim(t, made)}
+		Open: made && r.scope.Link.Configs.Retention == "open" && r.canTrim(t)}
 }
 
 // write carries out plans whose records are stored, and notes what became of them.
@@ -352,32 +348,3 @@ func (r *pass) shown(s subject, p plan) []drift.Item {
 
 // Forget has everything that the target refused asked for again: the configuration changed.
 func (p *Part) Forget() { p.refused.forget() }
-
-// learnMinISR asks once for the target brokers' default. Without leave to, it stays unknown.
-func (p *Part) learnMinISR(ctx context.Context) {
-	p.mu.Lock()
-	known := p.minISR > 0
-	p.mu.Unlock()
-	if known {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	n := MinISR(ctx, p.o.Target)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.minISR = n
-}
-
-// MinISR returns the brokers' default of min.insync.replicas, 0 where it may not be read.
-func MinISR(ctx context.Context, c *kafka.Cluster) int {
-	text, ok, err := c.BrokerConfig(ctx, KeyMinISR)
-	if err != nil || !ok {
-		return 0
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0
-	}
-	return n
-}

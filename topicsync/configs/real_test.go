@@ -21,7 +21,7 @@ func realRig(t *testing.T, c *kafkatest.Cluster, source, target map[string]strin
 
 // with returns settings of a mirror: those that are opened, and others.
 func with(others map[string]string) map[string]string {
-	all := map[string]string{KeyAfterMax: unbounded, KeyBeforeMax: unbounded, KeyRetention: forever, KeyRetentionBytes: forever}
+	all := map[string]string{KeyAfterMax: unbounded, KeyBeforeMax: unbounded, KeyRetention: Forever, KeyRetentionBytes: Forever}
 	for k, v := range others {
 		all[k] = v
 	}

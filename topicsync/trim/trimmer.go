@@ -191,11 +191,7 @@ func (t *Trimmer) drop(ctx context.Context, wanted map[kafka.Part]int64) {
 	if len(wanted) == 0 {
 		return
 	}
-	open, err := opened(ctx, t.o.Target, wanted)
-	if err != nil {
-		t.log.Debug("read the target's retention", "error", err)
-		return
-	}
+	open := opened(ctx, t.o.Target, wanted)
 	for p := range wanted {
 		if !open[p.Topic] {
 			delete(wanted, p)
